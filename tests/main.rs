@@ -1,0 +1,4 @@
+//! Integration tests.
+
+#[test]
+fn empty() {}
