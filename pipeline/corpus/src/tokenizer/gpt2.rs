@@ -59,7 +59,7 @@ pub struct Gpt2Tokenizer {
 }
 
 impl Gpt2Tokenizer {
-    /// Builds the tokenizer from the vocabulary in this crate, which takes some tens of milliseconds: share one.
+    /// Builds the tokenizer from the vocabulary in this crate, which takes about a tenth of a second: share one.
     #[expect(
         clippy::missing_panics_doc,
         reason = "the vocabulary is part of the crate, and tested"
