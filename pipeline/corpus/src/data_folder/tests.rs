@@ -6,7 +6,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::tokenizer::Gpt2Tokenizer;
+use crate::shard::{DType, ShardWriter};
+use crate::tokenizer::{Gpt2Tokenizer, Tokenizer};
 use crate::verify;
 
 /// A place for data folders.
