@@ -46,6 +46,10 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
+    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given more than once.
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+
     /// Say more: -v for details, -vv for everything.
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
