@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tokenizers::pipeline::{EncodeOptions, PipelineTokenizer};
+use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
 use super::{Tokenizer, fingerprint_of, pieces, plain_encoding};
 use crate::CorpusError;
@@ -45,11 +45,8 @@ impl JsonTokenizer {
             tokenizers::canonicalize_str(&text).map_err(|error| fail(error.to_string()))?;
         let pipeline =
             tokenizers::from_json(&canonical).map_err(|error| fail(error.to_string()))?;
-        // What a pattern cannot do without a regex engine shows only when it is used.
         let options = plain_encoding();
-        pipeline
-            .encode_into("A few words, 1 number.", &options, &mut Vec::new())
-            .map_err(|error| fail(error.to_string()))?;
+        try_out(&pipeline, &options).map_err(|error| fail(error.to_string()))?;
 
         let definition: Value = serde_json::from_str(&canonical)
             .map_err(|source| CorpusError::Json { path: path.to_owned(), source })?;
@@ -61,6 +58,14 @@ impl JsonTokenizer {
         let fingerprint = fingerprint_of(text.as_bytes());
         Ok(Self { name, pipeline, options, vocab_size, eod, fingerprint })
     }
+}
+
+/// Encodes and decodes once: what a pattern cannot do without a regex engine shows only when it is used.
+fn try_out(pipeline: &PipelineTokenizer, options: &EncodeOptions) -> tokenizers::Result<()> {
+    let mut tokens = Vec::new();
+    pipeline.encode_into("A few words, 1 number.", options, &mut tokens)?;
+    pipeline.decode(PipelineToken::cast_slice(&tokens), false)?;
+    Ok(())
 }
 
 /// Every token's name and id: of the model's vocabulary and of those added to it.
