@@ -1,1 +1,6 @@
-//! To be written.
+//! The data stage.
+
+pub mod dedup;
+mod error;
+
+pub use error::CurationError;

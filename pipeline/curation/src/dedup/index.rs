@@ -1,0 +1,116 @@
+//! The bands of the documents that were kept: where a new document finds those worth comparing.
+//!
+//! A bucket holds every kept document with one band key, and is never cut: a limit would make the result depend on it.
+//! Members are chained from the newest to the oldest through one flat array, so that a bucket with a single member, as
+//! nearly all are, costs no allocation of its own.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::bands::{BandLayout, bands};
+use super::greedy::HotBucket;
+
+/// Ends a chain of members.
+const NONE: u32 = u32::MAX;
+
+/// An index from band keys to kept documents.
+pub(super) struct LshIndex {
+    layout: BandLayout,
+    buckets: HashMap<u64, Bucket, BuildHasherDefault<KeyIsHash>>,
+    /// Document number of each kept document, ascending.
+    documents: Vec<u32>,
+    /// For each kept document and band, the next older member of that band's bucket, as a place in `documents`.
+    older: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Bucket {
+    /// Place in `documents` of the oldest member.
+    oldest: u32,
+    /// Place in `documents` of the newest member.
+    newest: u32,
+    members: u32,
+}
+
+impl LshIndex {
+    pub(super) fn new(layout: BandLayout) -> Self {
+        Self { layout, buckets: HashMap::default(), documents: Vec::new(), older: Vec::new() }
+    }
+
+    /// Adds a kept document, whose number must be above all before it.
+    pub(super) fn insert(&mut self, document: u32, signature: &[u32]) {
+        let place =
+            u32::try_from(self.documents.len()).expect("no more places than document numbers");
+        self.documents.push(document);
+        for key in bands(signature, self.layout) {
+            let bucket = self.buckets.entry(key).or_insert(Bucket {
+                oldest: place,
+                newest: NONE,
+                members: 0,
+            });
+            self.older.push(bucket.newest);
+            bucket.newest = place;
+            bucket.members += 1;
+        }
+    }
+
+    /// Collects the kept documents, numbered `since` or higher, that share a band with a signature: ascending, each once.
+    ///
+    /// Returns the number of members of the largest bucket that was met.
+    pub(super) fn candidates(&self, signature: &[u32], since: u32, out: &mut Vec<u32>) -> u32 {
+        out.clear();
+        let mut largest = 0;
+        for (band, key) in bands(signature, self.layout).enumerate() {
+            let Some(bucket) = self.buckets.get(&key) else { continue };
+            largest = largest.max(bucket.members);
+            let mut place = bucket.newest;
+            while place != NONE {
+                let document = self.documents[place as usize];
+                if document < since {
+                    break;
+                }
+                out.push(document);
+                place = self.older[place as usize * self.layout.bands + band];
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        largest
+    }
+
+    /// The buckets with more than `members` kept documents, largest first.
+    pub(super) fn buckets_above(&self, members: u32) -> Vec<HotBucket> {
+        let mut found: Vec<HotBucket> = self
+            .buckets
+            .values()
+            .filter(|bucket| bucket.members > members)
+            .map(|bucket| HotBucket {
+                members: bucket.members,
+                example: self.documents[bucket.oldest as usize],
+            })
+            .collect();
+        found.sort_unstable_by_key(|bucket| (Reverse(bucket.members), bucket.example));
+        found
+    }
+}
+
+/// A hasher for keys that are hashes already.
+#[derive(Default)]
+struct KeyIsHash(u64);
+
+impl Hasher for KeyIsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
