@@ -10,6 +10,9 @@
 //! *total* is both. Reading files is not part of it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+#[path = "../tests/generate/mod.rs"]
+mod generate;
+
 use std::collections::HashSet;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -31,7 +34,7 @@ fn main() {
             * 1_000_000;
     let texts = match arguments.first() {
         Some(folder) => texts_of_folder(Path::new(folder), max_bytes),
-        None => generated_texts(40_000_000),
+        None => generate::documents(1, 4_500),
     };
     let texts = distinct(&texts);
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
@@ -107,53 +110,4 @@ fn texts_of_folder(folder: &Path, max_bytes: usize) -> Vec<String> {
         }
     }
     texts
-}
-
-/// English-like documents of 200 to 3,000 words; every tenth is a lightly edited copy of an earlier one.
-fn generated_texts(bytes: usize) -> Vec<String> {
-    const SYLLABLES: [&str; 16] = [
-        "ta", "re", "in", "so", "ment", "con", "al", "de", "ing", "per", "to", "li", "on", "est",
-        "ver", "a",
-    ];
-    let mut random = SplitMix(1);
-    let vocabulary: Vec<String> = (0..20_000)
-        .map(|_| (0..1 + random.below(3)).map(|_| SYLLABLES[random.below(16)]).collect())
-        .collect();
-    let mut texts: Vec<String> = Vec::new();
-    let mut written = 0;
-    while written < bytes {
-        let words: Vec<&str> = if texts.len() % 10 == 9 {
-            let mut words: Vec<&str> = texts[random.below(texts.len())].split(' ').collect();
-            for _ in 0..1 + words.len() / 60 {
-                let place = random.below(words.len());
-                words[place] = &vocabulary[random.below(20_000)];
-            }
-            words
-        } else {
-            (0..200 + random.below(2_800))
-                .map(|_| {
-                    // A product of two uniform numbers favors the first words of the vocabulary, as language does.
-                    let rank = random.below(20_000) * random.below(20_000) / 20_000;
-                    vocabulary[rank].as_str()
-                })
-                .collect()
-        };
-        let text = words.join(" ");
-        written += text.len();
-        texts.push(text);
-    }
-    texts
-}
-
-/// Steele, Lea and Flood's generator.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
 }

@@ -114,3 +114,51 @@ impl Hasher for KeyIsHash {
         self.0 = key;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: BandLayout = BandLayout { bands: 2, rows: 2 };
+
+    /// Documents 0, 10, 20, …, 70: all agree in the first band, every other one in the second too.
+    fn index() -> LshIndex {
+        let mut index = LshIndex::new(LAYOUT);
+        for number in 0..8 {
+            index.insert(10 * number, &[1, 2, 3, 100 + number % 2]);
+        }
+        index
+    }
+
+    #[test]
+    fn candidates_are_ascending_and_each_comes_once() {
+        let mut found = vec![77];
+        let largest = index().candidates(&[1, 2, 3, 100], 0, &mut found);
+        assert_eq!(found, [0, 10, 20, 30, 40, 50, 60, 70]);
+        assert_eq!(largest, 8);
+        index().candidates(&[9, 9, 3, 101], 0, &mut found);
+        assert_eq!(found, [10, 30, 50, 70]);
+        assert_eq!(index().candidates(&[9, 9, 9, 9], 0, &mut found), 0);
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn only_documents_since_a_number_are_found() {
+        let mut found = Vec::new();
+        index().candidates(&[9, 9, 3, 100], 40, &mut found);
+        assert_eq!(found, [40, 60]);
+    }
+
+    #[test]
+    fn large_buckets_are_named_with_their_earliest_document() {
+        assert_eq!(
+            index().buckets_above(3),
+            [
+                HotBucket { members: 8, example: 0 },
+                HotBucket { members: 4, example: 0 },
+                HotBucket { members: 4, example: 10 },
+            ]
+        );
+        assert_eq!(index().buckets_above(8), []);
+    }
+}
