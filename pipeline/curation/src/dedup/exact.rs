@@ -3,14 +3,14 @@
 //! They are found by a 128-bit hash (xxh3) and confirmed by comparing the bytes, so that a collision costs a comparison and
 //! never a document. The first copy in input order stays.
 
-use std::collections::HashMap;
-
 use xxhash_rust::xxh3::xxh3_128;
+
+use crate::key_hash::HashKeyedMap;
 
 /// The distinct texts seen so far.
 #[derive(Debug, Default)]
 pub struct ExactIndex<'a> {
-    first_copies: HashMap<u128, (usize, &'a str)>,
+    first_copies: HashKeyedMap<u128, (usize, &'a str)>,
 }
 
 impl<'a> ExactIndex<'a> {

@@ -5,11 +5,10 @@
 //! nearly all are, costs no allocation of its own.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::bands::{BandLayout, bands};
 use super::greedy::HotBucket;
+use crate::key_hash::HashKeyedMap;
 
 /// Ends a chain of members.
 const NONE: u32 = u32::MAX;
@@ -17,7 +16,7 @@ const NONE: u32 = u32::MAX;
 /// An index from band keys to kept documents.
 pub(super) struct LshIndex {
     layout: BandLayout,
-    buckets: HashMap<u64, Bucket, BuildHasherDefault<KeyIsHash>>,
+    buckets: HashKeyedMap<u64, Bucket>,
     /// Document number of each kept document, ascending.
     documents: Vec<u32>,
     /// For each kept document and band, the next older member of that band's bucket, as a place in `documents`.
@@ -35,7 +34,7 @@ struct Bucket {
 
 impl LshIndex {
     pub(super) fn new(layout: BandLayout) -> Self {
-        Self { layout, buckets: HashMap::default(), documents: Vec::new(), older: Vec::new() }
+        Self { layout, buckets: HashKeyedMap::default(), documents: Vec::new(), older: Vec::new() }
     }
 
     /// Adds a kept document, whose number must be above all before it.
@@ -92,26 +91,6 @@ impl LshIndex {
             .collect();
         found.sort_unstable_by_key(|bucket| (Reverse(bucket.members), bucket.example));
         found
-    }
-}
-
-/// A hasher for keys that are hashes already.
-#[derive(Default)]
-struct KeyIsHash(u64);
-
-impl Hasher for KeyIsHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
     }
 }
 
