@@ -24,6 +24,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use corpus::Existing;
 use corpus::reader::{OnBadLine, SourceConfig};
 use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
@@ -149,6 +150,8 @@ pub struct CurationPlan {
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
     pub near_duplicates: Option<NearDuplicateRule>,
+    /// What to do where the output exists already: refuse, unless this is changed.
+    pub existing: Existing,
     /// The config that was validated, for the manifest.
     pub config: CurationConfig,
 }
@@ -199,6 +202,7 @@ impl CurationConfig {
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),
             decontamination: self.decontamination.clone(),
             near_duplicates,
+            existing: Existing::Refuse,
             config: self,
         })
     }

@@ -219,7 +219,9 @@ mod tests {
     fn only_level_1_headings_are_titles() {
         assert_eq!(level_1_title(" = Robert Boulter = \n"), Some("Robert Boulter"));
         assert_eq!(level_1_title("= E = mc2 =\n"), Some("E = mc2"));
-        for line in [" = = Career = = \n", " = = = Film = = = ", " = ", "= =", "= = =", "= a", "a =", ""] {
+        for line in
+            [" = = Career = = \n", " = = = Film = = = ", " = ", "= =", "= = =", "= a", "a =", ""]
+        {
             assert_eq!(level_1_title(line), None, "{line}");
         }
     }
@@ -234,12 +236,15 @@ mod tests {
     #[test]
     fn a_verbatim_article_inside_a_longer_document_is_found() {
         let index = two_articles();
-        let text = format!("{} Alpha {} History {}", words("x", 500), words("a", 45), words("y", 500));
+        let text =
+            format!("{} Alpha {} History {}", words("x", 500), words("a", 45), words("y", 500));
         let found = index.contamination(&text).unwrap();
         assert_eq!((found.article, found.shared), (0, 40));
         assert_eq!(found.document_ngrams, 1047 - 7);
         let [span] = &found.spans[..] else { panic!("{:?}", found.spans) };
-        assert!(text[span.clone()].starts_with("Alpha a0") && text[span.clone()].ends_with("History"));
+        assert!(
+            text[span.clone()].starts_with("Alpha a0") && text[span.clone()].ends_with("History")
+        );
     }
 
     #[test]

@@ -67,9 +67,7 @@ pub enum ConfigProblem {
     NoSource,
 
     /// Decontamination against nothing.
-    #[error(
-        "decontamination.test_sets is empty: name at least one file, or leave the table out"
-    )]
+    #[error("decontamination.test_sets is empty: name at least one file, or leave the table out")]
     NoTestSet,
 
     /// A threshold for which the search is not made.

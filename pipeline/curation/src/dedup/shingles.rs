@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(shingle_set("a b c d").len(), 1);
         assert_ne!(shingle_set("cat"), shingle_set("dog"));
         assert_ne!(shingle_set("a b c d"), shingle_set("a b c"));
-        assert_eq!(shingle_set(""), []);
-        assert_eq!(shingle_set(" \n — … !"), []);
+        assert!(shingle_set("").is_empty());
+        assert!(shingle_set(" \n — … !").is_empty());
     }
 
     #[test]
