@@ -12,7 +12,7 @@
 //! 7. write what became of every document ([`records`]), the counts ([`report`](CurationReport)) and the manifest.
 //!
 //! Every document that goes is counted under its [reason](filter::DropReason) and listed with its witness. The corpus is
-//! held in memory meanwhile: about four times the size of its text.
+//! held in memory meanwhile: two to three times the size of its text.
 
 pub mod config;
 mod curate;
@@ -24,6 +24,7 @@ mod key_hash;
 mod ledger;
 pub mod records;
 mod report;
+mod word_hash;
 
 pub use config::{CurationConfig, CurationPlan};
 pub use curate::{REJECTS, curate};

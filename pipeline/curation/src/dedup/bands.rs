@@ -10,7 +10,7 @@
 //!
 //! Candidates are only a proposal: each is then compared exactly, so banding can miss a pair but never join one wrongly.
 
-use super::shingles::mix;
+use crate::word_hash::mix;
 
 /// How a signature is cut into bands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,19 @@
 //! The similarity of two shingle sets, decided in integers.
 //!
 //! The Jaccard similarity of sets `A` and `B` is `|A ∩ B| / |A ∪ B|`. Whether it is above a threshold `n / d` is the
-//! question `d · |A ∩ B| > n · |A ∪ B|`, which has no rounding: a pair at exactly 0.7 is not above 0.7.
+//! question `d · |A ∩ B| > n · |A ∪ B|`, asked in whole numbers: a pair at exactly 0.7 is not above 0.7.
 
 use std::fmt;
 
-/// A similarity that a pair must exceed, as an exact fraction below one.
+/// A similarity that a pair must exceed: an exact fraction below one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
-    numerator: u64,
-    denominator: u64,
+    hundredths: u64,
 }
 
 impl Threshold {
     /// The paper's threshold, 0.7 (section 4.1).
-    pub const PAPER: Self = Self { numerator: 7, denominator: 10 };
+    pub const PAPER: Self = Self::from_hundredths(70);
 
     /// `hundredths / 100`, for `hundredths` from 1 to 99.
     ///
@@ -24,7 +23,7 @@ impl Threshold {
     #[must_use]
     pub const fn from_hundredths(hundredths: u64) -> Self {
         assert!(1 <= hundredths && hundredths <= 99, "a threshold is between 0 and 1");
-        Self { numerator: hundredths, denominator: 100 }
+        Self { hundredths }
     }
 
     /// Whether sets of these sizes can be above the threshold at all, which takes the smaller inside the larger.
@@ -34,10 +33,9 @@ impl Threshold {
 
     /// The least number of shared shingles with which sets of `left` and `right` shingles are above the threshold.
     ///
-    /// From `d · c > n · (a + b - c)` follows `c > n · (a + b) / (n + d)`.
+    /// With `c` shared of `a` and `b`, `100 · c > h · (a + b - c)` is `c > h · (a + b) / (100 + h)`.
     fn least_shared(self, left: usize, right: usize) -> usize {
-        let sum = (left + right) as u64;
-        (self.numerator * sum / (self.numerator + self.denominator)) as usize + 1
+        (self.hundredths as usize * (left + right)) / (100 + self.hundredths as usize) + 1
     }
 }
 

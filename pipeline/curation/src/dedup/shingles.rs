@@ -14,12 +14,7 @@
 
 use std::num::NonZeroUsize;
 
-/// Multiplier of the word hash and of the polynomial over word hashes; `K ≡ 3 mod 8`, so that exchanging two words of a
-/// shingle loses at most four of the 64 bits that tell the two apart.
-const K: u64 = 0x9E37_79B9_7F4A_7C13;
-
-/// Hash state of a word without letters, which no word has.
-const NO_WORD: u64 = 0x27D4_EB2F_1656_67C5;
+use crate::word_hash::{WordState, hash_short_text, hash_word, words_to_runs};
 
 /// Entry of [`FOLD`] for an ASCII character that is no part of a word.
 const SEPARATOR: u8 = 0;
@@ -49,88 +44,64 @@ const FOLD: [u8; 256] = {
 pub fn shingles(text: &str, shingle_words: NonZeroUsize, out: &mut Vec<u64>) {
     out.clear();
     push_word_hashes(text, out);
-    words_to_shingles(out, shingle_words.get());
+    if (1..shingle_words.get()).contains(&out.len()) {
+        let whole = hash_short_text(out);
+        out.clear();
+        out.push(whole);
+    } else {
+        words_to_runs(out, shingle_words.get());
+    }
     out.sort_unstable();
     out.dedup();
-}
-
-/// Replaces word hashes, in text order, by the hashes of the shingles that start at each of them.
-fn words_to_shingles(hashes: &mut Vec<u64>, shingle_words: usize) {
-    if hashes.is_empty() {
-        return;
-    }
-    if hashes.len() < shingle_words {
-        // Begins with the number of words, where a full shingle begins with 0.
-        let whole = hashes.iter().fold(hashes.len() as u64, |sum, &word| append(sum, word));
-        hashes.clear();
-        hashes.push(mix(whole));
-        return;
-    }
-
-    // A polynomial in K over the words, rolled from one shingle to the next: the word that leaves was multiplied by
-    // K^(shingle_words - 1). Each hash is overwritten once the last shingle that needs it is made.
-    let leaving_factor = (1..shingle_words).fold(1_u64, |power, _| power.wrapping_mul(K));
-    let mut rolling = hashes[..shingle_words - 1].iter().fold(0, |sum, &word| append(sum, word));
-    let num_shingles = hashes.len() - shingle_words + 1;
-    for first in 0..num_shingles {
-        let leaving = hashes[first];
-        rolling = append(rolling, hashes[first + shingle_words - 1]);
-        hashes[first] = mix(rolling);
-        rolling = rolling.wrapping_sub(leaving.wrapping_mul(leaving_factor));
-    }
-    hashes.truncate(num_shingles);
 }
 
 /// Pushes the hash of each word of `text`, in order.
 fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
     let bytes = text.as_bytes();
-    let mut state = NO_WORD;
+    let mut state = WordState::EMPTY;
     let mut at = 0;
     while at < bytes.len() {
-        let folded = FOLD[usize::from(bytes[at])];
-        if folded != SEPARATOR && folded != NOT_ASCII {
-            state = absorb(state, folded);
-            at += 1;
-            continue;
-        }
-        if folded == NOT_ASCII {
-            let character = text[at..].chars().next().expect("a text position before its end");
-            if is_word_character(character) {
-                // All of this word before `at` is ASCII: else it would have come here earlier.
-                let before =
-                    bytes[..at].iter().rev().take_while(|&&byte| is_ascii_word(byte)).count();
-                let word = leading_word(&text[at - before..]);
-                out.push(hash_word(word));
-                state = NO_WORD;
-                at += word.len() - before;
-                continue;
+        match FOLD[usize::from(bytes[at])] {
+            SEPARATOR => {
+                state.end_word(out);
+                at += 1;
             }
-            at += character.len_utf8();
-        } else {
-            at += 1;
-        }
-        if state != NO_WORD {
-            out.push(mix(state));
-            state = NO_WORD;
+            NOT_ASCII => {
+                let character = text[at..].chars().next().expect("a text position before its end");
+                if is_word_character(character) {
+                    // All of this word before `at` is ASCII: else it would have come here earlier.
+                    let before =
+                        bytes[..at].iter().rev().take_while(|&&byte| is_ascii_word(byte)).count();
+                    let word = leading_word(&text[at - before..]);
+                    out.push(hash_of_lower_case(word));
+                    state = WordState::EMPTY;
+                    at += word.len() - before;
+                } else {
+                    state.end_word(out);
+                    at += character.len_utf8();
+                }
+            }
+            folded => {
+                state = state.absorb(folded);
+                at += 1;
+            }
         }
     }
-    if state != NO_WORD {
-        out.push(mix(state));
-    }
+    state.end_word(out);
 }
 
 /// The hash of one word in any script: that of the bytes of `word.to_lowercase()`.
-fn hash_word(word: &str) -> u64 {
+fn hash_of_lower_case(word: &str) -> u64 {
     // The one character whose lower case depends on its neighbors is the capital sigma.
     if word.contains('Σ') {
-        return mix(word.to_lowercase().bytes().fold(NO_WORD, absorb));
+        return hash_word(word.to_lowercase().bytes());
     }
-    let mut utf8 = [0; 4];
-    let mut state = NO_WORD;
-    for character in word.chars().flat_map(char::to_lowercase) {
-        state = character.encode_utf8(&mut utf8).bytes().fold(state, absorb);
-    }
-    mix(state)
+    let lower = word.chars().flat_map(char::to_lowercase);
+    hash_word(lower.flat_map(|character| {
+        let mut utf8 = [0; 4];
+        let length = character.encode_utf8(&mut utf8).len();
+        utf8.into_iter().take(length)
+    }))
 }
 
 /// The word that `text` begins with.
@@ -145,23 +116,6 @@ fn is_word_character(character: char) -> bool {
 
 fn is_ascii_word(byte: u8) -> bool {
     !matches!(FOLD[usize::from(byte)], SEPARATOR | NOT_ASCII)
-}
-
-/// Adds a byte to a word's hash state.
-fn absorb(state: u64, byte: u8) -> u64 {
-    (state ^ u64::from(byte)).wrapping_mul(K)
-}
-
-/// Adds a word's hash to a shingle's polynomial.
-fn append(sum: u64, word: u64) -> u64 {
-    sum.wrapping_mul(K).wrapping_add(word)
-}
-
-/// Spreads every bit of `value` over all 64: the finalizer of MurmurHash3.
-pub(super) fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-    value = (value ^ (value >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    value ^ (value >> 33)
 }
 
 #[cfg(test)]
@@ -223,7 +177,7 @@ mod tests {
         // Sharp s, dotted capital I, the kelvin sign, final and inner sigma, a digit beyond ASCII, a title-case digraph.
         let text = "STRASSE Straße İstanbul 300\u{212A} ΟΔΥΣΣΕΥΣ ΣΑΣ x٣ ǅ naïveté ÉTÉ_été";
         let expected: Vec<u64> =
-            plain_words(text).iter().map(|word| mix(word.bytes().fold(NO_WORD, absorb))).collect();
+            plain_words(text).iter().map(|word| hash_word(word.bytes())).collect();
         assert_eq!(word_hashes(text), expected);
         assert_eq!(word_hashes("ΟΔΥΣΣΕΥΣ"), word_hashes("οδυσσευς"));
         assert_eq!(word_hashes("\u{212A}"), word_hashes("k"));
@@ -244,7 +198,7 @@ mod tests {
             };
             prop_assert_eq!(shingle_set(&text).len(), expected.len());
             let expected_words: Vec<u64> =
-                words.iter().map(|word| mix(word.bytes().fold(NO_WORD, absorb))).collect();
+                words.iter().map(|word| hash_word(word.bytes())).collect();
             prop_assert_eq!(word_hashes(&text), expected_words);
         }
     }

@@ -10,7 +10,7 @@
 //! depend on each other. A document near the limit of 128 tokens has fewer shingles than the signature has bins, so
 //! without this step most near-duplicates among the shortest documents would be missed.
 
-use super::shingles::mix;
+use crate::word_hash::mix;
 
 /// Value of a bin that no shingle fell into.
 const EMPTY: u32 = u32::MAX;

@@ -11,12 +11,15 @@
 //! Paper: section 4.1 removes the Wikipedia articles that are in the WikiText103 test set, and does not say how they were
 //! recognized. By content, an article is found in whatever source and under whatever title it stands.
 
+mod screen;
+
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use corpus::{NGram, NormalizedText};
+use screen::Screen;
 
 use crate::CurationError;
 use crate::key_hash::HashKeyedMap;
@@ -24,6 +27,7 @@ use crate::key_hash::HashKeyedMap;
 /// The articles of all test sets, and an index from n-grams to the articles that hold them.
 pub struct ContaminationIndex {
     ngram_words: usize,
+    screen: Screen,
     articles: Vec<Article>,
     holders: HashKeyedMap<u128, Vec<u32>>,
 }
@@ -61,8 +65,12 @@ impl ContaminationIndex {
     ///
     /// [`CurationError::Io`] for a file that cannot be read as UTF-8, [`CurationError::TestSet`] for one without n-grams.
     pub fn open(test_sets: &[PathBuf], ngram_words: usize) -> Result<Self, CurationError> {
-        let mut index =
-            Self { ngram_words, articles: Vec::new(), holders: HashKeyedMap::default() };
+        let mut index = Self {
+            ngram_words,
+            screen: Screen::new(ngram_words),
+            articles: Vec::new(),
+            holders: HashKeyedMap::default(),
+        };
         for path in test_sets {
             let text = std::fs::read_to_string(path).map_err(CurationError::io("read", path))?;
             index.add_test_set(path, &text)?;
@@ -79,6 +87,9 @@ impl ContaminationIndex {
     /// Whether, and by which article, a text is contaminated.
     #[must_use]
     pub fn contamination(&self, text: &str) -> Option<Contamination> {
+        if !self.screen.may_share(text) {
+            return None;
+        }
         let normalized = NormalizedText::new(text);
         let ngrams: Vec<NGram> = normalized.ngrams(self.ngram_words).collect();
         let matched: HashSet<u128> = ngrams
@@ -123,6 +134,7 @@ impl ContaminationIndex {
                 .map(|ngram| ngram.hash)
                 .collect();
             has_ngrams |= !ngrams.is_empty();
+            self.screen.add(content);
             self.articles.push(Article {
                 file: file.clone(),
                 line,
