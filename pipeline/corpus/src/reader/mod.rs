@@ -6,10 +6,11 @@
 //!
 //! - [`config`](SourceConfig): what a source is, as written in a config file;
 //! - `files`: which files it consists of;
-//! - `jsonl`, `record`: lines of JSON; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `escapes`: lines of JSON; `text_file`: files that are one document;
 //! - `reject`: what can be wrong with a record.
 
 mod config;
+mod escapes;
 mod files;
 mod jsonl;
 mod record;

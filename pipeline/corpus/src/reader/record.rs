@@ -13,6 +13,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::JsonlConfig;
+use super::escapes::{escape_control_characters, lone_surrogate, replace_lone_surrogates};
 use super::reject::RejectReason;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -272,75 +273,6 @@ impl<'de> Visitor<'de> for FieldSeed {
     }
 
     name_other_values!(Field::Other);
-}
-
-/// `text` with raw control characters inside its strings written as escapes; `None` where it has none.
-fn escape_control_characters(text: &str) -> Option<String> {
-    let mut escaped = String::new();
-    let (mut copied, mut in_string, mut after_backslash) = (0, false, false);
-    for (index, byte) in text.bytes().enumerate() {
-        if in_string && byte < b' ' {
-            escaped.push_str(&text[copied..index]);
-            escaped.push_str(&format!("\\u{byte:04x}"));
-            copied = index + 1;
-        }
-        in_string ^= byte == b'"' && !after_backslash;
-        after_backslash = byte == b'\\' && !after_backslash;
-    }
-    if copied == 0 {
-        return None;
-    }
-    escaped.push_str(&text[copied..]);
-    Some(escaped)
-}
-
-/// Offset of the first `\u` escape that is half of a surrogate pair without the other half.
-fn lone_surrogate(text: &str) -> Option<usize> {
-    lone_surrogates(text).next()
-}
-
-/// `text` with U+FFFD in place of every lone surrogate; no longer or shorter than before.
-fn replace_lone_surrogates(text: &str) -> String {
-    let mut whole = String::with_capacity(text.len());
-    let mut copied = 0;
-    for offset in lone_surrogates(text) {
-        whole.push_str(&text[copied..offset]);
-        whole.push_str("\\ufffd");
-        copied = offset + ESCAPE_BYTES;
-    }
-    whole.push_str(&text[copied..]);
-    whole
-}
-
-/// Length of a `\u` escape.
-const ESCAPE_BYTES: usize = 6;
-
-fn lone_surrogates(text: &str) -> impl Iterator<Item = usize> + '_ {
-    let bytes = text.as_bytes();
-    let mut position = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let offset = position + memchr::memchr(b'\\', bytes.get(position..)?)?;
-            let code = utf16_escape(bytes, offset);
-            position = offset + code.map_or(2, |_| ESCAPE_BYTES);
-            match code {
-                Some(0xd800..=0xdbff) => match utf16_escape(bytes, position) {
-                    Some(0xdc00..=0xdfff) => position += ESCAPE_BYTES,
-                    _ => return Some(offset),
-                },
-                Some(0xdc00..=0xdfff) => return Some(offset),
-                _ => {}
-            }
-        }
-    })
-}
-
-/// The UTF-16 unit that an escape at `offset` stands for.
-fn utf16_escape(bytes: &[u8], offset: usize) -> Option<u16> {
-    let digits = bytes.get(offset..offset + ESCAPE_BYTES)?.strip_prefix(b"\\u")?;
-    let digits = std::str::from_utf8(digits).ok()?;
-    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
-    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]

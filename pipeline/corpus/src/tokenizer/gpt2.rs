@@ -59,7 +59,7 @@ pub struct Gpt2Tokenizer {
 }
 
 impl Gpt2Tokenizer {
-    /// Builds the tokenizer from the vocabulary in this crate, which takes some tens of milliseconds: share one.
+    /// Builds the tokenizer from the vocabulary in this crate, which takes about a tenth of a second: share one.
     #[expect(
         clippy::missing_panics_doc,
         reason = "the vocabulary is part of the crate, and tested"
@@ -142,7 +142,7 @@ impl Tokenizer for Gpt2Tokenizer {
 }
 
 /// The bytes of every token, by rank.
-fn ranked_tokens() -> Vec<Vec<u8>> {
+pub(super) fn ranked_tokens() -> Vec<Vec<u8>> {
     RANKS
         .lines()
         .map(|line| {
@@ -153,7 +153,7 @@ fn ranked_tokens() -> Vec<Vec<u8>> {
 }
 
 /// Pairs of tokens, spelled, in the order in which they are merged.
-fn merges(ranks: &[Vec<u8>]) -> Merges {
+pub(super) fn merges(ranks: &[Vec<u8>]) -> Merges {
     let rank_of: HashMap<&[u8], usize> = ranks.iter().map(Vec::as_slice).zip(0..).collect();
     ranks
         .iter()
@@ -189,7 +189,7 @@ fn parts<'b>(
 
 /// A token in the alphabet in which byte-level vocabularies are written: printable bytes stand for themselves, the others,
 /// in order, for the characters from U+0100 on.
-fn spell(bytes: &[u8]) -> String {
+pub(super) fn spell(bytes: &[u8]) -> String {
     let is_printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     bytes
         .iter()

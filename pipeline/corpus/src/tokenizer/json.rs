@@ -107,3 +107,81 @@ impl Tokenizer for JsonTokenizer {
         super::decode(&self.pipeline, self.vocab_size, ids)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tokenizer::{Gpt2Tokenizer, gpt2};
+
+    /// GPT-2's tokenizer as older versions of the `tokenizers` library write it.
+    fn gpt2_definition() -> Value {
+        let ranks = gpt2::ranked_tokens();
+        let vocab: serde_json::Map<_, _> =
+            (0_u32..).zip(&ranks).map(|(rank, bytes)| (gpt2::spell(bytes), rank.into())).collect();
+        let merges: Vec<String> = gpt2::merges(&ranks)
+            .into_iter()
+            .map(|(left, right)| format!("{left} {right}"))
+            .collect();
+        let byte_level =
+            json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true});
+        json!({
+            "version": "1.0",
+            "truncation": null,
+            "padding": null,
+            "added_tokens": [{
+                "id": 50256, "content": "<|endoftext|>", "special": true, "normalized": false,
+                "single_word": false, "lstrip": false, "rstrip": false,
+            }],
+            "normalizer": null,
+            "pre_tokenizer": byte_level,
+            "post_processor": byte_level,
+            "decoder": byte_level,
+            "model": {
+                "type": "BPE", "dropout": null, "unk_token": null,
+                "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false,
+                "vocab": vocab, "merges": merges,
+            },
+        })
+    }
+
+    fn open(definition: &str) -> Result<JsonTokenizer, CorpusError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        std::fs::write(&path, definition).unwrap();
+        JsonTokenizer::open(&path)
+    }
+
+    #[test]
+    fn gpt2_from_a_file_is_gpt2() {
+        let (from_file, built_in) =
+            (open(&gpt2_definition().to_string()).unwrap(), Gpt2Tokenizer::new());
+        assert_eq!((from_file.vocab_size(), from_file.eod()), (50257, 50256));
+        for text in ["", "Hello world", " It's  1234 tests…\n\n<|endoftext|>\u{1f600}\0"] {
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            built_in.encode(text, &mut ours);
+            from_file.encode(text, &mut theirs);
+            assert_eq!(ours, theirs, "{text:?}");
+            assert_eq!(from_file.decode(&theirs), text);
+        }
+        assert_ne!(from_file.fingerprint(), built_in.fingerprint());
+    }
+
+    #[test]
+    fn files_that_are_no_usable_tokenizer_are_refused() {
+        let mut without_end = gpt2_definition();
+        without_end["added_tokens"] = json!([]);
+        let mut with_unknown_part = gpt2_definition();
+        with_unknown_part["model"]["type"] = json!("WordSalad");
+        for (definition, message) in [
+            ("{".to_owned(), "the config is not JSON"),
+            ("{}".to_owned(), "no `model`"),
+            (without_end.to_string(), "has no token that ends a document: none of <|endoftext|>, "),
+            (with_unknown_part.to_string(), "needs a BPE model, found WordSalad"),
+        ] {
+            let error = open(&definition).err().unwrap().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}
