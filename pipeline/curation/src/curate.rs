@@ -53,11 +53,7 @@ pub fn curate(
     let (mut ledger, input) = read(plan, observer)?;
 
     // 2. Drop what is empty or too short.
-    apply_filter(&EmptyFilter, "empty documents", &mut ledger, observer)?;
-    if let Some(min_tokens) = plan.min_tokens {
-        let filter = LengthFilter::new(min_tokens, plan.tokenizer.clone());
-        apply_filter(&filter, "length", &mut ledger, observer)?;
-    }
+    apply_filters(&filters(plan), &mut ledger, observer)?;
 
     // 3. Drop all but the first of equal texts.
     drop_exact_duplicates(&mut ledger, observer)?;
@@ -134,17 +130,27 @@ fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input),
     Ok((ledger, Input { bytes: sources.total_bytes(), skipped_files, rejects }))
 }
 
-fn apply_filter(
-    filter: &dyn Filter,
-    stage: &str,
+/// The filters of a plan, in the order in which they judge.
+fn filters(plan: &CurationPlan) -> Vec<Box<dyn Filter>> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(EmptyFilter)];
+    if let Some(min_tokens) = plan.min_tokens {
+        filters.push(Box::new(LengthFilter::new(min_tokens, plan.tokenizer.clone())));
+    }
+    filters
+}
+
+/// Drops each document for the first reason that a filter finds.
+fn apply_filters(
+    filters: &[Box<dyn Filter>],
     ledger: &mut Ledger,
     observer: &dyn Observer,
 ) -> Result<(), CurationError> {
-    let verdicts = for_each_kept(ledger, stage, observer, |ledger, number| {
-        filter.judge(ledger.document(number))
+    let found = for_each_kept(ledger, "filter", observer, |ledger, number| {
+        let document = ledger.document(number);
+        filters.iter().map(|filter| filter.judge(document)).find(|&it| it != Verdict::Keep)
     })?;
-    for (number, verdict) in verdicts {
-        if let Verdict::Drop(reason) = verdict {
+    for (number, verdict) in found {
+        if let Some(Verdict::Drop(reason)) = verdict {
             ledger.remove(number, reason, Evidence::Itself);
         }
     }

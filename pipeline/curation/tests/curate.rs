@@ -389,8 +389,8 @@ fn a_stopped_run_leaves_nothing_and_can_be_repeated() {
         }
         stops += 1;
     }
-    // Once per document read, and at least once in each of six stages after that.
-    assert!(stops >= 26, "{stops} chances to stop");
+    // Once per document read, and at least once in each of five stages after that.
+    assert!(stops >= 25, "{stops} chances to stop");
     assert_eq!(DataFolder::open(&out).unwrap().manifest().documents, 20);
 }
 
@@ -418,7 +418,7 @@ fn every_stage_reaches_its_announced_total() {
     let plan = workspace.config().validate().unwrap();
     curate(&plan, &workspace.path("out"), &stages).unwrap();
     let stages = stages.0.into_inner().unwrap();
-    assert!(stages.len() >= 6);
+    assert_eq!(stages.len(), 6);
     for (stage, total, done) in stages {
         assert_eq!(total, Some(done), "{stage}");
     }

@@ -12,6 +12,9 @@
 
 use crate::word_hash::mix;
 
+/// The largest number of bins of a signature.
+const MAX_BINS: usize = 256;
+
 /// Value of a bin that no shingle fell into.
 const EMPTY: u32 = u32::MAX;
 
@@ -22,9 +25,10 @@ const EMPTY: u32 = u32::MAX;
 ///
 /// # Panics
 ///
-/// When `shingles` is empty.
+/// When `shingles` is empty, and unless there are 1 to 256 bins.
 pub fn signature(shingles: &[u64], seed: u64, out: &mut [u32]) {
     assert!(!shingles.is_empty(), "a set without shingles has no signature");
+    assert!((1..=MAX_BINS).contains(&out.len()), "a signature of {} bins", out.len());
     let bins = out.len() as u64;
     out.fill(EMPTY);
     for &shingle in shingles {
@@ -57,9 +61,6 @@ fn densify(seed: u64, values: &mut [u32]) {
         }
     }
 }
-
-/// The largest number of bins of a signature.
-pub(super) const MAX_BINS: usize = 256;
 
 /// The number of bins in which two signatures agree.
 pub(super) fn agreement(left: &[u32], right: &[u32]) -> usize {
