@@ -18,8 +18,8 @@ use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    CurationReport, HotBucketReport, largest_clusters, peak_rss_bytes, source_counts,
-    source_warnings,
+    CurationReport, HotBucketReport, article_warning, largest_clusters, peak_rss_bytes,
+    source_counts, source_warnings,
 };
 use crate::{CurationError, CurationPlan};
 
@@ -79,7 +79,7 @@ pub fn curate(
     // 7. Write what became of every document, and last the manifest, which makes the folder whole.
     let articles = test_sets.as_ref().map_or(&[][..], ContaminationIndex::articles);
     write_lists(&folder, &ledger, &kept, &input, articles)?;
-    let report = report(&ledger, input, &search, &shard, started);
+    let report = report(&ledger, input, articles, &search, &shard, started);
     folder.write_json(REPORT, &report)?;
     folder.finish(manifest(plan, &shard, &report))?;
     Ok(report)
@@ -284,12 +284,14 @@ fn write_lists(
 fn report(
     ledger: &Ledger,
     input: Input,
+    articles: &[Article],
     search: &SearchCost,
     shard: &ShardSummary,
     started: Instant,
 ) -> CurationReport {
     let sources = source_counts(ledger);
-    let warnings = source_warnings(&sources);
+    let mut warnings = source_warnings(&sources);
+    warnings.extend(article_warning(articles));
     for warning in &warnings {
         tracing::warn!("{warning}");
     }

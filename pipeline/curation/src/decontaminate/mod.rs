@@ -193,6 +193,8 @@ fn covered(spans: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// `count` different words.
@@ -289,6 +291,34 @@ mod tests {
         let index = two_articles();
         let text = format!("{} {}", words("x", 500), format!("{} | ", words("a", 20)).repeat(10));
         assert_eq!(index.contamination(&text), None);
+    }
+
+    proptest! {
+        #[test]
+        fn verdicts_are_those_of_sets_of_strings(
+            articles in prop::collection::vec(prop::collection::vec("[a-d]", 2..12), 1..4),
+            document in prop::collection::vec("[a-d]", 0..20),
+        ) {
+            let grams = |words: &[String]| -> HashSet<String> {
+                words.windows(2).map(|pair| pair.join(" ")).collect()
+            };
+            let own = grams(&document);
+            let expected = articles.iter().position(|article| {
+                // The heading is the first word of the article.
+                let of_article = grams(&[&["title".to_owned()], &article[..]].concat());
+                let shared = own.intersection(&of_article).count();
+                2 * shared > of_article.len() || 2 * shared > own.len()
+            });
+
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("test.tokens");
+            let text: String =
+                articles.iter().map(|words| format!(" = Title = \n {} \n", words.join(" "))).collect();
+            std::fs::write(&path, text).unwrap();
+            let index = ContaminationIndex::open(&[path], 2).unwrap();
+            let found = index.contamination(&document.join(", "));
+            prop_assert_eq!(found.map(|found| found.article), expected);
+        }
     }
 
     #[test]

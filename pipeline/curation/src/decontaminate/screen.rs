@@ -1,7 +1,7 @@
 //! A quick look whether a text shares any n-gram with the test sets at all; nearly all texts of a corpus do not.
 //!
 //! It scans a text once, byte by byte, where the comparison proper copies the text's words and hashes each n-gram by
-//! itself, at a tenth of the speed. It errs on one side only: a text that shares an n-gram is always noticed.
+//! itself, at a fraction of the speed. It errs on one side only: a text that shares an n-gram is always noticed.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
