@@ -53,36 +53,46 @@ impl NormalizedText {
     pub fn new(text: &str) -> Self {
         let mut normalized = Self::default();
         let mut in_word = false;
-        for (offset, character) in text.char_indices() {
-            let end = offset + character.len_utf8();
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let offset = text.len() - rest.len();
+            let run = ascii_run(rest);
+            if run > 0 {
+                normalized.add_letters(&rest[..run], in_word, offset..offset + run);
+                in_word = true;
+                rest = &rest[run..];
+                continue;
+            }
+            let end = offset + first.len_utf8();
             // Some letters become several, such as İ: i and a dot that is no letter of a word.
-            for lower in character.to_lowercase() {
-                let belongs = lower.is_ascii_lowercase() || lower.is_ascii_digit();
-                match (belongs, in_word) {
-                    (true, true) => normalized.continue_word(lower, end),
-                    (true, false) => normalized.begin_word(lower, offset..end),
-                    (false, _) => {}
+            for lower in first.to_lowercase() {
+                let belongs = lower.is_ascii_alphanumeric();
+                if belongs {
+                    normalized.add_letters(lower.encode_utf8(&mut [0; 4]), in_word, offset..end);
                 }
                 in_word = belongs;
             }
+            rest = &text[end..];
         }
         normalized
     }
 
-    fn begin_word(&mut self, letter: char, original: Range<usize>) {
-        if !self.joined.is_empty() {
+    /// Adds letters to the last word, or to a new one; `original` is where they stand in the text.
+    fn add_letters(&mut self, letters: &str, continues_word: bool, original: Range<usize>) {
+        if !continues_word && !self.joined.is_empty() {
             self.joined.push(' ');
         }
         let start = self.joined.len();
-        self.joined.push(letter);
-        self.words.push(Word { joined: start..start + 1, original });
-    }
-
-    fn continue_word(&mut self, letter: char, original_end: usize) {
-        self.joined.push(letter);
-        let word = self.words.last_mut().expect("a word was begun");
-        word.joined.end += 1;
-        word.original.end = original_end;
+        self.joined.push_str(letters);
+        self.joined[start..].make_ascii_lowercase();
+        let end = self.joined.len();
+        match self.words.last_mut().filter(|_| continues_word) {
+            Some(word) => {
+                word.joined.end = end;
+                word.original.end = original.end;
+            }
+            None => self.words.push(Word { joined: start..end, original }),
+        }
     }
 
     /// The words, joined by single spaces.
@@ -110,6 +120,11 @@ impl NormalizedText {
             }
         })
     }
+}
+
+/// Length of the run of ASCII letters and digits that `text` begins with.
+fn ascii_run(text: &str) -> usize {
+    text.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len())
 }
 
 #[cfg(test)]

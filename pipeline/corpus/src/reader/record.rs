@@ -98,9 +98,7 @@ fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault
         Line::Object { text: Field::Other(found), .. } => {
             RejectReason::WrongType { key: keys.text_key.clone(), found }
         }
-        Line::Object { text: Field::Missing, .. } => {
-            RejectReason::MissingKey { key: keys.text_key.clone(), present: keys_of(text) }
-        }
+        Line::Object { text: Field::Missing, .. } => missing_key(&keys.text_key, text),
         Line::Other(found) => RejectReason::NotAnObject { found },
     };
     Err(Fault { offset: 0, reason })
@@ -127,11 +125,46 @@ fn deserialize<'de>(text: &'de str, keys: &JsonlConfig) -> Result<Line<'de>, ser
     Ok(line)
 }
 
-/// Names of the keys of the object in `text`, in its order.
-fn keys_of(text: &str) -> Vec<String> {
-    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text)
-        .map(|object| object.into_iter().map(|(key, _)| key).collect())
-        .unwrap_or_default()
+/// The fault of the object in `text`, which has no key `key`.
+fn missing_key(key: &str, text: &str) -> RejectReason {
+    let text = replace_lone_surrogates(text);
+    let entries = match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
+        Ok(entries) => entries,
+        // Values that were passed over may hold what no value can be made of, such as the number 1e999.
+        Err(error) => return RejectReason::Syntax { message: error.to_string() },
+    };
+    let longest = entries
+        .iter()
+        .filter_map(|(key, bytes)| Some(((*bytes)?, key)))
+        // Of equally long strings the first.
+        .rev()
+        .max_by_key(|&(bytes, _)| bytes)
+        .map(|(_, key)| key.clone());
+    let present = entries.into_iter().map(|(key, _)| key).collect();
+    RejectReason::MissingKey { key: key.to_owned(), present, longest }
+}
+
+/// Collects the keys of an object, and the lengths of those values that are strings.
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Vec<(String, Option<usize>)>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = object.next_key()? {
+            let bytes = match object.next_value_seed(FieldSeed)? {
+                Field::Text(text) => Some(text.len()),
+                _ => None,
+            };
+            entries.push((key, bytes));
+        }
+        Ok(entries)
+    }
 }
 
 /// Methods of a visitor that answers everything but a string, `null` and an object with what it is called.
@@ -277,6 +310,8 @@ impl<'de> Visitor<'de> for FieldSeed {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Record, Fault> {
@@ -302,6 +337,61 @@ mod tests {
     #[test]
     fn last_of_equal_keys_counts() {
         assert_eq!(text_of(r#"{"text": 1, "text": "first", "text": "last"}"#), "last");
+    }
+
+    #[test]
+    fn missing_key_is_told_the_key_of_the_longest_string() {
+        let advice = |line| reason_of(line).to_string();
+        assert_eq!(
+            advice(r#"{"id": "short", "n": 1, "body": "the text itself \ud800", "url": "a/b"}"#),
+            "no key \"text\" (keys present: id, n, body, url). Use --text-key body"
+        );
+        assert_eq!(advice(r#"{"n": 1}"#), "no key \"text\" (keys present: n)");
+        let deep = format!(r#"{{"n": {}{}}}"#, "[".repeat(5000), "]".repeat(5000));
+        assert_eq!(advice(&deep), "no key \"text\" (keys present: n)");
+    }
+
+    #[test]
+    fn no_line_panics() {
+        let pieces = prop::sample::select(vec![
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            ":",
+            ",",
+            "text",
+            "\"text\":",
+            "\"id\":",
+            "\"a\":",
+            "null",
+            "1e999",
+            "-",
+            "7",
+            "\\",
+            "\\u",
+            "d800",
+            "\\ude00",
+            "\u{feff}",
+            "\0",
+            "\t",
+            "\r",
+            " ",
+            "é",
+            "true",
+        ]);
+        proptest!(|(pieces in prop::collection::vec(pieces, 0..24), noise in any::<Vec<u8>>())| {
+            for line in [pieces.concat().as_bytes(), &noise] {
+                let keys = JsonlConfig::default();
+                if let Err(fault) = parse(line, &keys) {
+                    prop_assert!(fault.offset <= line.len());
+                    prop_assert!(!fault.reason.to_string().is_empty());
+                }
+                let _ = parse_replacing(line, &keys);
+            }
+        });
+        assert_eq!(reason_of(r#"{"a": 1e999}"#).name(), "syntax");
     }
 
     #[test]

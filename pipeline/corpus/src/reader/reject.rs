@@ -37,6 +37,8 @@ pub enum RejectReason {
         key: String,
         /// The keys that the object has, in its order.
         present: Vec<String>,
+        /// The key of the longest string in the object: most likely its text.
+        longest: Option<String>,
     },
     /// The text is no string.
     WrongType {
@@ -84,12 +86,11 @@ impl RejectReason {
 impl fmt::Display for RejectReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingKey { key, present } => {
+            Self::MissingKey { key, present, longest } => {
                 write!(formatter, "no key \"{key}\" (keys present: {})", present.join(", "))?;
-                match present.as_slice() {
-                    [] => Ok(()),
-                    [first, ..] => write!(formatter, ". Use --text-key {first}"),
-                }
+                longest
+                    .as_ref()
+                    .map_or(Ok(()), |longest| write!(formatter, ". Use --text-key {longest}"))
             }
             Self::WrongType { key, found } => {
                 write!(formatter, "key \"{key}\" holds {found}, not a string")
