@@ -1,7 +1,7 @@
 //! Throughput of the near-duplicate stage.
 //!
 //! ```text
-//! cargo bench -p curation                                   a generated corpus of 40 MB
+//! cargo bench -p curation                                   a generated corpus of 62 MB
 //! cargo bench -p curation -- FOLDER [MAX_MB]                every text file in a folder, at most 300 MB
 //! ```
 //!
