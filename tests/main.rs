@@ -1,4 +1,8 @@
-//! Integration tests.
+//! Integration tests: one binary, so that burn is linked once. One module for each area.
 
-#[test]
-fn empty() {}
+#![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+mod collective;
+mod kernels;
+mod model;
+mod parallel;
