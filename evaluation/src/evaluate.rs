@@ -35,3 +35,39 @@ pub struct EvaluatedModel {
     /// What the report calls the model: its checkpoint's folder.
     pub checkpoint: String,
 }
+
+impl EvaluatedModel {
+    /// Opens the plan's checkpoint on as many ranks as it says.
+    ///
+    /// # Errors
+    ///
+    /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not known.
+    pub fn open(plan: &EvalPlan) -> Result<Self, EvalError> {
+        let checkpoint = Checkpoint::open(&plan.checkpoint)?;
+        let tokenizer = corpus::tokenizer::open(&checkpoint.tokenizer().name)?;
+        info!(checkpoint = %checkpoint.path().display(), step = checkpoint.step(), "evaluating");
+        Ok(Self {
+            checkpoint: checkpoint.path().display().to_string(),
+            scorer: Scorer::new(&checkpoint.model_config().clone(), checkpoint, plan.tensor_parallel_size)?,
+            tokenizer,
+        })
+    }
+}
+
+impl Task {
+    /// Runs the task on `model`.
+    ///
+    /// # Errors
+    ///
+    /// When its test set cannot be used, a setting does not fit the model, the model fails, or `observer` asks to stop.
+    pub fn run(
+        &self,
+        model: &mut EvaluatedModel,
+        plan: &EvalPlan,
+        observer: &dyn Observer,
+    ) -> Result<TaskResult, EvalError> {
+        match self {
+            Self::WikiText103(task) => task.run(model, plan, observer),
+        }
+    }
+}
