@@ -1,6 +1,6 @@
 //! Evaluation: protocols against reference values, and what a user sees when the input is wrong.
 //!
-//! Reference values: `fixtures/README.md`.
+//! Reference values: `fixtures/evaldata`.
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,6 +1,6 @@
 //! Losses under a trained model: equal to the reference's, whatever the batch size and the number of ranks.
 //!
-//! Reference values: `fixtures/README.md`.
+//! Reference values: `fixtures/gpt2_micro`.
 
 use std::fs;
 use std::path::Path;
