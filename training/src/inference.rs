@@ -12,6 +12,14 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use crate::backend::Cpu;
+use crate::error::TrainError;
+use crate::model::{Gpt2, Gpt2Config};
+use crate::parallel::{Rank, launch};
+use crate::parameters::ParameterSource;
+
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window<'a> {
@@ -44,13 +52,12 @@ impl Scorer {
         tensor_parallel_size: NonZeroUsize,
     ) -> Result<Self, TrainError>
     where
-        S: ParameterSource + Send + Sync + 'static,
+        S: ParameterSource + Send + 'static,
     {
-        config.validate()?;
         config.check_tensor_parallel(tensor_parallel_size.get())?;
         Ok(Self {
-            seq_length: config.seq_length,
-            vocab_size: config.vocab_size.get(),
+            seq_length: NonZeroUsize::new(config.seq_length).expect("the sizes have been checked"),
+            vocab_size: config.vocab_size,
             ranks: RankThreads::start(config.clone(), source, tensor_parallel_size)?,
         })
     }
@@ -142,6 +149,12 @@ impl Batch {
         }
         Self { num_windows: windows.len(), length, inputs, targets, rows }
     }
+
+    fn losses(&self, model: &Gpt2<Cpu>, device: &Device<Cpu>) -> Vec<f32> {
+        let inputs = TensorData::new(self.inputs.clone(), [self.num_windows, self.length]);
+        let inputs = Tensor::<Cpu, 2, Int>::from_data(inputs, device);
+        model.token_losses(inputs, &self.targets, &self.rows)
+    }
 }
 
 /// The threads that hold the model, and the queues to and from them.
@@ -203,6 +216,33 @@ impl RankThreads {
         match self.losses.recv() {
             Ok(losses) => Ok(losses),
             Err(_) => Err(self.first_cause()),
+        }
+    }
+}
+
+/// The body of a rank's thread: builds its part of the model, then scores every batch it is handed.
+fn serve(
+    config: &Gpt2Config,
+    source: &dyn ParameterSource,
+    rank: &Rank,
+    endpoint: Endpoint,
+) -> Result<(), TrainError> {
+    let device = Device::<Cpu>::default();
+    let model = Gpt2::<Cpu>::init(config, source, &rank.tensor_parallel, &device)?;
+    // The first answer, an empty one, says that every rank has come this far.
+    rank.tensor_parallel.collective().barrier("scorer.ready")?;
+    endpoint.answer(Vec::new());
+    while let Ok(batch) = endpoint.batches.recv() {
+        endpoint.answer(batch.losses(&model, &device));
+    }
+    Ok(())
+}
+
+impl Endpoint {
+    fn answer(&self, losses: Vec<f32>) {
+        if let Some(queue) = &self.losses {
+            // Nobody listens when the scorer has been dropped: its queues end the thread next.
+            let _ = queue.send(losses);
         }
     }
 }

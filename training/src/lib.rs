@@ -5,10 +5,12 @@
 //!   section 3.
 //! - [`parameters`] is the one table that says what each parameter is called, how it is shaped,
 //!   split and started.
+//! - [`inference`] computes losses under a trained model.
 //! - [`backend`] adds to burn the fused operations and the collectives that have gradients.
 
 pub mod backend;
 pub mod error;
+pub mod inference;
 pub mod model;
 pub mod parallel;
 pub mod parameters;
