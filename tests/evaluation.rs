@@ -14,6 +14,7 @@ use evaluation::{EvalConfig, EvalError, EvalPlan, EvaluatedModel, Task, TaskResu
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use training::TrainError;
+use training::backend::Activation;
 use training::inference::Scorer;
 use training::model::Gpt2Config;
 use training::parameters::{ParameterSource, ParameterSpec};
@@ -204,7 +205,12 @@ fn narrow_gpt2(seq_length: usize) -> Gpt2Config {
         num_attention_heads: 2,
         seq_length,
         vocab_size: 50_257,
-        ..Gpt2Config::default()
+        ffn_hidden_size: None,
+        hidden_dropout: 0.0,
+        attention_dropout: 0.0,
+        activation: Activation::Gelu,
+        layer_norm_epsilon: 1e-5,
+        init_std: 0.02,
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use evaluation::windows::OverlapWindows;
 use safetensors::SafeTensors;
 use training::TrainError;
+use training::backend::Activation;
 use training::inference::{Scorer, Window};
 use training::model::Gpt2Config;
 use training::parameters::{KeyedInit, ParameterSource, ParameterSpec};
@@ -43,7 +44,12 @@ fn micro_config() -> Gpt2Config {
         num_attention_heads: 4,
         seq_length: 64,
         vocab_size: 96,
-        ..Gpt2Config::default()
+        ffn_hidden_size: None,
+        hidden_dropout: 0.0,
+        attention_dropout: 0.0,
+        activation: Activation::Gelu,
+        layer_norm_epsilon: 1e-5,
+        init_std: 0.02,
     }
 }
 

@@ -1,4 +1,5 @@
 //! Integration tests.
 
-#[test]
-fn empty() {}
+mod evaluation;
+mod inference;
+mod tokenizer;

@@ -79,6 +79,19 @@ pub enum EvalError {
         /// The model's vocabulary size.
         vocab_size: usize,
     },
+    /// The checkpoint's tokenizer has changed since training.
+    #[error(
+        "tokenizer {name} has fingerprint {found}, but the model was trained with {expected}; \
+         evaluate with the tokenizer that the model was trained with"
+    )]
+    OtherTokenizer {
+        /// Name of the tokenizer.
+        name: String,
+        /// Fingerprint that the checkpoint has.
+        expected: String,
+        /// Fingerprint of the tokenizer of that name.
+        found: String,
+    },
     /// The model gives a loss that is no number.
     #[error("the model gives a loss of {loss} in window {window}; its weights are not usable")]
     NonFinite {

@@ -1,10 +1,10 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use corpus::{Observer, Tokenizer};
+use corpus::{Observer, Tokenizer, TokenizerIdentity};
 use tracing::info;
+use training::checkpoint::Checkpoint;
 use training::inference::Scorer;
 
 use crate::config::{EvalPlan, Task};
@@ -41,17 +41,31 @@ impl EvaluatedModel {
     ///
     /// # Errors
     ///
-    /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not known.
+    /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not found or is not the
+    /// one that the model was trained with.
     pub fn open(plan: &EvalPlan) -> Result<Self, EvalError> {
         let checkpoint = Checkpoint::open(&plan.checkpoint)?;
-        let tokenizer = corpus::tokenizer::open(&checkpoint.tokenizer().name)?;
-        info!(checkpoint = %checkpoint.path().display(), step = checkpoint.step(), "evaluating");
-        Ok(Self {
-            checkpoint: checkpoint.path().display().to_string(),
-            scorer: Scorer::new(&checkpoint.model_config().clone(), checkpoint, plan.tensor_parallel_size)?,
-            tokenizer,
-        })
+        let tokenizer = open_tokenizer(checkpoint.tokenizer())?;
+        let folder = checkpoint.folder().display().to_string();
+        info!(checkpoint = folder, step = checkpoint.step(), "evaluating");
+        let config = checkpoint.model_config().clone();
+        let scorer = Scorer::new(&config, checkpoint, plan.tensor_parallel_size)?;
+        Ok(Self { scorer, tokenizer, checkpoint: folder })
     }
+}
+
+/// The tokenizer of that name, if it still is the same.
+fn open_tokenizer(expected: &TokenizerIdentity) -> Result<Arc<dyn Tokenizer>, EvalError> {
+    let tokenizer = corpus::tokenizer::open(&expected.name)?;
+    let found = tokenizer.fingerprint();
+    if found != expected.fingerprint {
+        return Err(EvalError::OtherTokenizer {
+            name: expected.name.clone(),
+            expected: expected.fingerprint.clone(),
+            found,
+        });
+    }
+    Ok(tokenizer)
 }
 
 impl Task {
