@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use corpus::Silent;
 use evaluation::detokenizer::{count_original_tokens, detokenize};
-use evaluation::windows::OverlapWindows;
 use evaluation::wikitext103::{Measured, WikiText103};
+use evaluation::windows::OverlapWindows;
 use evaluation::{EvalConfig, EvalError, EvalPlan, EvaluatedModel, Task, TaskResult};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ use training::model::Gpt2Config;
 use training::parameters::{ParameterSource, ParameterSpec};
 
 /// WikiText103's test split, which the repository does not hold.
-pub fn wikitext103_test_file() -> Option<PathBuf> {
+pub(crate) fn wikitext103_test_file() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/wiki.test.tokens");
     if path.exists() {
         return Some(path);
@@ -29,7 +29,7 @@ pub fn wikitext103_test_file() -> Option<PathBuf> {
     None
 }
 
-pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
+pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -41,11 +41,11 @@ fn made_text() -> String {
     format!("{head}{}", body.repeat(8))
 }
 
-pub fn positive(number: usize) -> NonZeroUsize {
+pub(crate) fn positive(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap()
 }
 
-pub fn reference(folder: &str) -> serde_json::Value {
+pub(crate) fn reference(folder: &str) -> serde_json::Value {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let text = fs::read_to_string(fixtures.join(folder).join("expect.json")).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -66,7 +66,8 @@ fn detokenizer_gives_the_reference_text_of_every_worked_case() {
 
 #[test]
 fn detokenizer_keeps_the_originals_slash_flaw() {
-    assert_eq!(detokenize("a /' 5/ /' x /' /' 9/"), "a /'[0-9]/ /' x /' /'[0-9]/");
+    assert_eq!(detokenize("a /' 5/ b"), "a /'[0-9]/ b");
+    assert_eq!(detokenize("a /' x/ b"), "a /' x/ b");
 }
 
 #[test]
@@ -125,9 +126,8 @@ proptest! {
 #[test]
 fn window_counts_are_the_originals() {
     let tokens = vec![0; 270_330];
-    let count = |overlap| {
-        OverlapWindows::new(&tokens, positive(1024), positive(overlap)).num_windows()
-    };
+    let count =
+        |overlap| OverlapWindows::new(&tokens, positive(1024), positive(overlap)).num_windows();
     assert_eq!([count(32), count(1024), count(512)], [8_448, 264, 528]);
     let one = OverlapWindows::new(&tokens[..2], positive(1024), positive(32));
     assert_eq!((one.num_windows(), one.scoring().count()), (1, 1));
@@ -147,7 +147,12 @@ fn trailing_windows_that_score_nothing_are_counted_but_not_computed() {
 struct Zeros;
 
 impl ParameterSource for Zeros {
-    fn local(&self, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
         Ok(vec![0.0; spec.local_shape(rank, size).iter().product()])
     }
 }
@@ -160,7 +165,12 @@ struct Bigram {
 }
 
 impl ParameterSource for Bigram {
-    fn local(&self, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
         match spec.name.as_str() {
             "transformer.wte.weight" => Ok(spec.slice(&self.embeddings, rank, size)),
             "transformer.ln_f.weight" => Ok(vec![1.0; spec.num_elements()]),
@@ -173,7 +183,8 @@ impl Bigram {
     fn new(config: &Gpt2Config) -> Self {
         let count = config.vocab_size * config.hidden_size;
         // Numbers in [-1, 1) without a pattern that matters: the fractional parts of multiples of the golden ratio.
-        let number = |index: usize| ((index as f64 * 0.618_033_988_749_894_9).fract() * 2.0 - 1.0) as f32;
+        let number =
+            |index: usize| ((index as f64 * 0.618_033_988_749_894_9).fract() * 2.0 - 1.0) as f32;
         Self { embeddings: (0..count).map(number).collect() }
     }
 
@@ -261,8 +272,7 @@ fn measured(result: &TaskResult) -> &Measured {
 fn a_uniform_model_has_word_perplexity_of_vocabulary_to_the_token_ratio() {
     for tensor_parallel_size in [1, 2] {
         let mut model = evaluated(&narrow_gpt2(64), Zeros, tensor_parallel_size);
-        let result =
-            run_on_text(made_text(), &mut model, &plan(32, tensor_parallel_size)).unwrap();
+        let result = run_on_text(made_text(), &mut model, &plan(32, tensor_parallel_size)).unwrap();
         let Measured { metrics, counts, settings, .. } = measured(&result);
         let ratio = (counts.tokens - 1) as f64 / (counts.original_tokens - 1) as f64;
         assert_eq!(settings.token_ratio, ratio);
@@ -297,7 +307,8 @@ fn a_bigram_model_scores_the_same_total_in_windows_as_pair_by_pair() {
 fn the_report_states_every_setting() {
     let mut model = evaluated(&narrow_gpt2(64), Zeros, 1);
     let result = run_on_text(made_text(), &mut model, &plan(32, 1)).unwrap();
-    let json = serde_json::to_value(evaluation::EvalReport { results: vec![result.clone()] }).unwrap();
+    let json =
+        serde_json::to_value(evaluation::EvalReport { results: vec![result.clone()] }).unwrap();
     let result_json = &json["results"][0];
     assert_eq!(result_json["task"], "made");
     assert_eq!(result_json["protocol"], "megatron");
@@ -341,7 +352,7 @@ fn wikitext103_has_the_papers_counts() {
     assert_eq!(settings.token_ratio, 1.100_844_990_124_814_3);
 }
 
-pub fn assert_close(actual: f64, expected: f64, relative: f64) {
+pub(crate) fn assert_close(actual: f64, expected: f64, relative: f64) {
     let difference = (actual / expected - 1.0).abs();
     assert!(
         difference <= relative,

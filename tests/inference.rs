@@ -28,11 +28,19 @@ impl MicroWeights {
 }
 
 impl ParameterSource for MicroWeights {
-    fn local(&self, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
         let tensors = SafeTensors::deserialize(&self.file).unwrap();
         let tensor = tensors.tensor(&spec.name).unwrap();
         assert_eq!(tensor.shape(), spec.shape, "of {}", spec.name);
-        let values = tensor.data().chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        let values = tensor
+            .data()
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         Ok(spec.slice(&values.collect::<Vec<f32>>(), rank, size))
     }
 }
@@ -120,7 +128,7 @@ fn a_shorter_neighbor_in_the_batch_changes_no_loss() {
             assert_close(f64::from(together), f64::from(alone), 2e-6);
         }
     }
-    assert_eq!(scorer.score(&[none]).unwrap(), [vec![]]);
+    assert_eq!(scorer.score(&[none]).unwrap(), [Vec::<f32>::new()]);
     assert!(scorer.score(&[]).unwrap().is_empty());
 }
 

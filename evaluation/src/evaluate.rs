@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use corpus::{Observer, Tokenizer, TokenizerIdentity};
+use corpus::tokenizer::Tokenizer;
+use corpus::{Observer, TokenizerIdentity};
 use tracing::info;
 use training::checkpoint::Checkpoint;
 use training::inference::Scorer;

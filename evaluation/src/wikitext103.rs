@@ -280,8 +280,8 @@ fn check_overlap(overlap: NonZeroUsize, window: NonZeroUsize) -> Result<(), Eval
 }
 
 fn read_utf8(path: &Path) -> Result<String, EvalError> {
-    let bytes = fs::read(path)
-        .map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
+    let bytes =
+        fs::read(path).map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
     String::from_utf8(bytes).map_err(|error| {
         let byte_offset = error.utf8_error().valid_up_to();
         let line_ends = error.as_bytes()[..byte_offset].iter().filter(|&&byte| byte == b'\n');
