@@ -1,0 +1,300 @@
+//! Gradients of the fused operations, for every device that has the kernels.
+//!
+//! Each operation saves what its backward kernel needs, which is less than the elementary
+//! operations it stands for would have saved. Collectives inside a backward pass come in the order
+//! of the graph, which is the same on all ranks of a group.
+
+use burn::tensor::TensorMetadata;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn_autodiff::Autodiff;
+use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
+
+use super::{Activation, HeadGradients, TpBackend, TpKernels};
+use crate::parallel::random::DropoutMask;
+use crate::parallel::{Region, Targets, TensorParallelGroup, VocabularyRange};
+
+impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
+    fn copy_to_region(input: FloatTensor<Self>, region: &Region) -> FloatTensor<Self> {
+        match CopyToRegion.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(region.clone(), input.primitive),
+            OpsKind::UnTracked(prep) => prep.finish(input.primitive),
+        }
+    }
+
+    fn reduce_from_region(partial: FloatTensor<Self>, region: &Region) -> FloatTensor<Self> {
+        let output = B::all_reduce(partial.primitive, region.reduce_name(), region.group());
+        ReduceFromRegion.prepare::<C>([partial.node]).compute_bound().stateless(output)
+    }
+
+    fn fused_layer_norm(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> FloatTensor<Self> {
+        let saved = (input.primitive.clone(), gain.primitive.clone(), epsilon);
+        let output =
+            B::layer_norm_forward(input.primitive, gain.primitive, bias.primitive, epsilon);
+        let nodes = [input.node, gain.node, bias.node];
+        match LayerNorm.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(saved, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn bias_gelu(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        let saved = (input.primitive.clone(), bias.primitive.clone(), activation);
+        let output = B::bias_gelu_forward(input.primitive, bias.primitive, activation);
+        match BiasGelu.prepare::<C>([input.node, bias.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(saved, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn bias_dropout_add(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self> {
+        let output =
+            B::bias_dropout_add_forward(input.primitive, bias.primitive, residual.primitive, mask);
+        let nodes = [input.node, bias.node, residual.node];
+        match BiasDropoutAdd.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(mask, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn dropout(input: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        let output = B::apply_dropout(input.primitive, mask);
+        match Dropout.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(mask, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn causal_softmax(
+        scores: FloatTensor<Self>,
+        scale: f64,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self> {
+        let probabilities = B::causal_softmax_forward(scores.primitive, scale);
+        let output = match mask {
+            Some(mask) => B::causal_dropout(probabilities.clone(), mask),
+            None => probabilities.clone(),
+        };
+        match CausalSoftmax.prepare::<C>([scores.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((probabilities, scale, mask), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn masked_lookup(
+        weight: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> FloatTensor<Self> {
+        let shape = weight.primitive.shape();
+        let [rows, hidden] = [shape[0], shape[1]];
+        let output = B::lookup_forward(weight.primitive, tokens.clone(), vocabulary);
+        let saved = LookupState { tokens, vocabulary: *vocabulary, shape: [rows, hidden] };
+        match MaskedLookup.prepare::<C>([weight.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(saved, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn head_loss(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &Targets,
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> FloatTensor<Self> {
+        let gradients = HeadGradients { hidden: hidden.is_tracked(), weight: weight.is_tracked() };
+        let head =
+            B::head(hidden.primitive, weight.primitive, targets, vocabulary, group, gradients);
+        match HeadLoss.prepare::<C>([hidden.node, weight.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                prep.finish([head.hidden_gradient, head.weight_gradient], head.loss)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(head.loss),
+        }
+    }
+
+    fn head_token_losses(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &[u32],
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> Vec<f32> {
+        B::head_token_losses(hidden.primitive, weight.primitive, targets, vocabulary, group)
+    }
+}
+
+/// *f*.
+#[derive(Debug)]
+struct CopyToRegion;
+
+impl<B: TpKernels> Backward<B, 1> for CopyToRegion {
+    type State = Region;
+
+    fn backward(self, ops: Ops<Region, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let region = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
+            B::all_reduce(gradient, region.copy_name(), region.group())
+        });
+    }
+}
+
+/// *g*.
+#[derive(Debug)]
+struct ReduceFromRegion;
+
+impl<B: TpKernels> Backward<B, 1> for ReduceFromRegion {
+    type State = ();
+
+    fn backward(self, ops: Ops<(), 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| gradient);
+    }
+}
+
+#[derive(Debug)]
+struct LayerNorm;
+
+impl<B: TpKernels> Backward<B, 3> for LayerNorm {
+    /// Input, gain, epsilon.
+    type State = (FloatTensor<B>, FloatTensor<B>, f64);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        backward_with::<B, _, 3>(ops, grads, |(input, gain, epsilon), gradient| {
+            B::layer_norm_backward(input, gain, epsilon, gradient)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct BiasGelu;
+
+impl<B: TpKernels> Backward<B, 2> for BiasGelu {
+    /// Input, bias, form.
+    type State = (FloatTensor<B>, FloatTensor<B>, Activation);
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        backward_with::<B, _, 2>(ops, grads, |(input, bias, activation), gradient| {
+            B::bias_gelu_backward(input, bias, activation, gradient)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct BiasDropoutAdd;
+
+impl<B: TpKernels> Backward<B, 3> for BiasDropoutAdd {
+    type State = Option<DropoutMask>;
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        backward_with::<B, _, 3>(ops, grads, |mask, residual| {
+            let [input, bias] = B::bias_dropout_add_backward(residual.clone(), mask);
+            [input, bias, residual]
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Dropout;
+
+impl<B: TpKernels> Backward<B, 1> for Dropout {
+    type State = DropoutMask;
+
+    fn backward(self, ops: Ops<DropoutMask, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let mask = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| B::apply_dropout(gradient, mask));
+    }
+}
+
+#[derive(Debug)]
+struct CausalSoftmax;
+
+impl<B: TpKernels> Backward<B, 1> for CausalSoftmax {
+    /// Probabilities before dropout, scale, mask.
+    type State = (FloatTensor<B>, f64, Option<DropoutMask>);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (probabilities, scale, mask) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
+            B::causal_softmax_backward(probabilities, scale, mask, gradient)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct MaskedLookup;
+
+#[derive(Debug, Clone)]
+struct LookupState<B: Backend> {
+    tokens: IntTensor<B>,
+    vocabulary: VocabularyRange,
+    shape: [usize; 2],
+}
+
+impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
+    type State = LookupState<B>;
+
+    /// Adds the rows' gradients to the one that the head has left for the tied weight, in place:
+    /// as two whole gradients they would be added in a second buffer of the table's size.
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let [Some(weight)] = ops.parents else { return };
+        let LookupState { tokens, vocabulary, shape } = ops.state;
+        let device = B::float_device(&gradient);
+        // The container knows a gradient by its tensor's node; nothing else of the handle counts.
+        let mut handle = Autodiff::<B>::from_inner(gradient.clone());
+        handle.node = weight.clone();
+        let weight_gradient = grads
+            .remove::<B>(&handle)
+            .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
+        let sum = B::lookup_backward(weight_gradient, tokens, &vocabulary, gradient);
+        grads.register::<B>(weight.id, sum);
+    }
+}
+
+#[derive(Debug)]
+struct HeadLoss;
+
+impl<B: TpKernels> Backward<B, 2> for HeadLoss {
+    /// The gradients of the loss for hidden states and weight, where they are needed.
+    type State = [Option<FloatTensor<B>>; 2];
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let factor = grads.consume::<B>(&ops.node);
+        for (parent, gradient) in ops.parents.into_iter().zip(ops.state) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<B>(parent.id, B::scale(gradient, &factor));
+            }
+        }
+    }
+}
+
+/// Gives each tracked parent the gradient that `gradients` makes of (state, output's gradient).
+fn backward_with<B: Backend, S, const N: usize>(
+    ops: Ops<S, N>,
+    grads: &mut Gradients,
+    gradients: impl FnOnce(S, FloatTensor<B>) -> [FloatTensor<B>; N],
+) {
+    let gradient = grads.consume::<B>(&ops.node);
+    for (parent, gradient) in ops.parents.into_iter().zip(gradients(ops.state, gradient)) {
+        if let Some(parent) = parent {
+            grads.register::<B>(parent.id, gradient);
+        }
+    }
+}

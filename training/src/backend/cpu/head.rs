@@ -1,0 +1,225 @@
+//! Output layer and cross-entropy in one pass over chunks of rows.
+//!
+//! For a row with hidden state `h`, target `t` and weight `w`, and this rank's rows `E` of the
+//! table, the logits are `x = E h`, the loss is `w · (ln Z - x_t)` with `Z = Σ e^x` over all ranks,
+//! and with `d = w · (e^x / Z - onehot(t))` the gradients are `dh = Eᵀ d` and `dE = Σ d hᵀ`. Both
+//! are ready in the forward pass, while the chunk's logits are at hand: all logits of a batch
+//! would take many times the memory of the model.
+//!
+//! Each rank takes the exponentials relative to its own largest logit, in the same trip through
+//! memory that finds it. The ranks then exchange three numbers for each row, and what remains to
+//! be multiplied, `w · e^(max_rank - max) / Z`, is one factor for the row: it goes on the row's
+//! hidden state before `dE` and on the product `Eᵀ d` after it, never over the logits again.
+
+use rayon::prelude::*;
+
+use super::matrix::{Matrix, Write, multiply};
+use super::vector::{Vector, exp_and_sum, max, vectorized};
+use crate::backend::HeadGradients;
+use crate::parallel::collective::ReduceOp;
+use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
+
+/// Rows whose logits exist at the same time: enough for the matrix products to run at full speed.
+const CHUNK_ROWS: usize = 512;
+
+/// The inputs of the head on one rank.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// `[rows, width]`.
+    pub hidden: &'a [f32],
+    /// This rank's part of the table, `[vocabulary.rows, width]`.
+    pub table: &'a [f32],
+    /// Width of a hidden state.
+    pub width: usize,
+    /// Target and weight of every row.
+    pub targets: &'a Targets,
+    /// Which tokens the rank's part of the table scores.
+    pub vocabulary: &'a VocabularyRange,
+}
+
+/// What the head returns.
+#[derive(Debug)]
+pub struct HeadResult {
+    /// `ln Z - x_t` of every row.
+    pub row_losses: Vec<f32>,
+    /// This rank's share of the weighted sum's gradient for the hidden states.
+    pub hidden_gradient: Option<Vec<f32>>,
+    /// The weighted sum's gradient for the table.
+    pub table_gradient: Option<Vec<f32>>,
+}
+
+/// Losses of all rows, and the gradients that are asked for.
+#[must_use]
+pub fn head(
+    vector: Vector,
+    head: Head<'_>,
+    group: &TensorParallelGroup,
+    gradients: HeadGradients,
+) -> HeadResult {
+    let rows = head.targets.tokens.len();
+    // Rows of the table that pad the vocabulary are not even scored.
+    let scored = head.vocabulary.tokens;
+    let table = &head.table[..scored * head.width];
+    let mut result = HeadResult {
+        row_losses: Vec::with_capacity(rows),
+        hidden_gradient: gradients.hidden.then(|| vec![0.0; rows * head.width]),
+        table_gradient: gradients.weight.then(|| vec![0.0; head.table.len()]),
+    };
+    let mut logits = vec![0.0; CHUNK_ROWS.min(rows) * scored];
+    let mut scaled = vec![0.0; CHUNK_ROWS.min(rows) * head.width];
+
+    for first in (0..rows).step_by(CHUNK_ROWS) {
+        let chunk = first..rows.min(first + CHUNK_ROWS);
+        let numbers = chunk.start * head.width..chunk.end * head.width;
+        let hidden = &head.hidden[numbers.clone()];
+        let targets = &head.targets.tokens[chunk.clone()];
+        let weights = &head.targets.weights[chunk.clone()];
+        let logits = &mut logits[..chunk.len() * scored];
+
+        score(hidden, table, head.width, logits);
+        let mut softmax = exponentials(vector, logits, targets, head.vocabulary);
+        softmax.exchange(group);
+        result.row_losses.extend(softmax.losses());
+
+        if !gradients.hidden && !gradients.weight {
+            continue;
+        }
+        let factors = softmax.subtract_targets(logits, targets, weights, head.vocabulary);
+        if let Some(gradient) = &mut result.hidden_gradient {
+            let gradient = &mut gradient[numbers];
+            hidden_gradient(logits, table, head.width, gradient);
+            scale_rows(gradient, &factors, head.width);
+        }
+        if let Some(gradient) = &mut result.table_gradient {
+            let scaled = &mut scaled[..hidden.len()];
+            scaled.copy_from_slice(hidden);
+            scale_rows(scaled, &factors, head.width);
+            let write = if first == 0 { Write::Replace } else { Write::Add };
+            table_gradient(logits, scaled, head.width, &mut gradient[..table.len()], write);
+        }
+    }
+    result
+}
+
+/// `logits` = `hidden · tableᵀ`.
+fn score(hidden: &[f32], table: &[f32], width: usize, logits: &mut [f32]) {
+    if !table.is_empty() {
+        let table = Matrix::new(table, width).transposed();
+        multiply(Matrix::new(hidden, width), table, logits, Write::Replace);
+    }
+}
+
+/// `gradient` = `d · table`.
+fn hidden_gradient(d: &[f32], table: &[f32], width: usize, gradient: &mut [f32]) {
+    if !table.is_empty() {
+        let d = Matrix::new(d, table.len() / width);
+        multiply(d, Matrix::new(table, width), gradient, Write::Replace);
+    }
+}
+
+/// `gradient` (+)= `dᵀ · hidden`.
+fn table_gradient(d: &[f32], hidden: &[f32], width: usize, gradient: &mut [f32], write: Write) {
+    if !gradient.is_empty() {
+        let d = Matrix::new(d, gradient.len() / width).transposed();
+        multiply(d, Matrix::new(hidden, width), gradient, write);
+    }
+}
+
+/// What is known of the softmax of each row of a chunk.
+struct Softmax {
+    /// The largest logit of this rank's part.
+    local_max: Vec<f32>,
+    /// The largest logit of all.
+    max: Vec<f32>,
+    /// The target's logit.
+    target: Vec<f32>,
+    /// `Σ e^(x - max)`.
+    sum: Vec<f32>,
+}
+
+/// Replaces the logits by exponentials relative to the row's largest logit on this rank.
+fn exponentials(
+    vector: Vector,
+    logits: &mut [f32],
+    targets: &[u32],
+    vocabulary: &VocabularyRange,
+) -> Softmax {
+    let rows = targets.len();
+    if vocabulary.tokens == 0 {
+        // This rank holds nothing but padding.
+        let none = vec![f32::NEG_INFINITY; rows];
+        let (target, sum) = (vec![0.0; rows], vec![0.0; rows]);
+        return Softmax { local_max: none.clone(), max: none, target, sum };
+    }
+    let each: Vec<(f32, (f32, f32))> = logits
+        .par_chunks_mut(vocabulary.tokens)
+        .zip(targets)
+        .map(|(row, &target)| {
+            let target = vocabulary.row(target as usize).map_or(0.0, |target| row[target]);
+            (target, max_and_exponentials(vector, row))
+        })
+        .collect();
+    let (target, (local_max, sum)): (Vec<f32>, (Vec<f32>, Vec<f32>)) = each.into_iter().unzip();
+    Softmax { max: local_max.clone(), local_max, target, sum }
+}
+
+impl Softmax {
+    /// Makes `max`, `target` and `sum` those of the whole vocabulary.
+    fn exchange(&mut self, group: &TensorParallelGroup) {
+        group.all_reduce("loss.max", &mut self.max, ReduceOp::Max);
+        group.all_reduce("loss.target", &mut self.target, ReduceOp::Sum);
+        for ((sum, local_max), max) in self.sum.iter_mut().zip(&self.local_max).zip(&self.max) {
+            *sum *= (local_max - max).exp();
+        }
+        group.all_reduce("loss.sum", &mut self.sum, ReduceOp::Sum);
+    }
+
+    /// `ln Z - x_t` of every row.
+    fn losses(&self) -> impl Iterator<Item = f32> {
+        let rows = self.sum.iter().zip(&self.max).zip(&self.target);
+        rows.map(|((sum, max), target)| sum.ln() + (max - target))
+    }
+
+    /// Turns the exponentials into `d / factor` and returns each row's `factor`.
+    fn subtract_targets(
+        &self,
+        exponentials: &mut [f32],
+        targets: &[u32],
+        weights: &[f32],
+        vocabulary: &VocabularyRange,
+    ) -> Vec<f32> {
+        (0..targets.len())
+            .map(|i| {
+                // e^(max_rank - max) / Z: what makes an exponential of this rank a probability.
+                let share = (self.local_max[i] - self.max[i]).exp() / self.sum[i];
+                let Some(target) = vocabulary.row(targets[i] as usize) else {
+                    return weights[i] * share;
+                };
+                let row = &mut exponentials[i * vocabulary.tokens..][..vocabulary.tokens];
+                if share < f32::MIN_POSITIVE * 1e8 {
+                    // 1 / share would overflow; the row's other numbers are nothing beside 1.
+                    row.iter_mut().for_each(|value| *value *= share);
+                    row[target] -= 1.0;
+                    return weights[i];
+                }
+                row[target] -= 1.0 / share;
+                weights[i] * share
+            })
+            .collect()
+    }
+}
+
+/// Multiplies each row of `values` by its factor.
+fn scale_rows(values: &mut [f32], factors: &[f32], width: usize) {
+    values.par_chunks_mut(width).zip(factors).for_each(|(row, factor)| {
+        row.iter_mut().for_each(|value| *value *= factor);
+    });
+}
+
+vectorized! {
+    /// Replaces `row` by `e^(row - max)`; returns (max, sum).
+    fn max_and_exponentials(row: &mut [f32]) -> (f32, f32) {
+        let largest = max(row);
+        (largest, exp_and_sum::<FMA>(row, largest, 1.0))
+    }
+}

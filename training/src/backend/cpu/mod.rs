@@ -1,0 +1,249 @@
+//! The kernels of the CPU: one a file, plain loops over slices, shared out to threads by rows.
+
+pub mod bias_gelu;
+pub mod causal_softmax;
+mod column_sums;
+pub mod dropout;
+pub mod head;
+pub mod layer_norm;
+pub mod lookup;
+pub mod matrix;
+pub mod vector;
+
+use burn::tensor::TensorMetadata;
+use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::{Shape, TensorData};
+use burn_flex::{Flex, FlexTensor};
+
+use self::causal_softmax::AttentionShape;
+use self::vector::Vector;
+use super::{Activation, HeadGradients, HeadOutput, TpKernels};
+use crate::parallel::collective::ReduceOp;
+use crate::parallel::random::DropoutMask;
+use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
+
+impl TpKernels for Flex {
+    fn all_reduce(
+        tensor: FloatTensor<Self>,
+        name: &str,
+        group: &TensorParallelGroup,
+    ) -> FloatTensor<Self> {
+        if group.size() == 1 {
+            return tensor;
+        }
+        in_place(tensor, |values| group.all_reduce(name, values, ReduceOp::Sum))
+    }
+
+    fn layer_norm_forward(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> FloatTensor<Self> {
+        let (input, gain, bias) = (Values::of(&input), Values::of(&gain), Values::of(&bias));
+        let mut output = vec![0.0; input.len()];
+        layer_norm::forward(Vector::best(), &input, &gain, &bias, epsilon as f32, &mut output);
+        tensor(output, input.shape())
+    }
+
+    fn layer_norm_backward(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        epsilon: f64,
+        gradient: FloatTensor<Self>,
+    ) -> [FloatTensor<Self>; 3] {
+        let (input, gain) = (Values::of(&input), Values::of(&gain));
+        let mut sums = (Vec::new(), Vec::new());
+        let gradient = in_place(gradient, |gradient| {
+            sums = layer_norm::backward(Vector::best(), &input, &gain, epsilon as f32, gradient);
+        });
+        [gradient, tensor(sums.0, gain.shape()), tensor(sums.1, gain.shape())]
+    }
+
+    fn bias_gelu_forward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        let bias = Values::of(&bias);
+        in_place(input, |values| {
+            bias_gelu::forward(Vector::best(), values, &bias, activation);
+        })
+    }
+
+    fn bias_gelu_backward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+        gradient: FloatTensor<Self>,
+    ) -> [FloatTensor<Self>; 2] {
+        let (input, bias) = (Values::of(&input), Values::of(&bias));
+        let mut sums = Vec::new();
+        let gradient = in_place(gradient, |gradient| {
+            sums = bias_gelu::backward(Vector::best(), &input, &bias, activation, gradient);
+        });
+        [gradient, tensor(sums, bias.shape())]
+    }
+
+    fn bias_dropout_add_forward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self> {
+        let seq = input.shape()[1];
+        let (bias, residual) = (Values::of(&bias), Values::of(&residual));
+        in_place(input, |values| {
+            let vector = Vector::best();
+            dropout::bias_dropout_add(vector, values, &bias, &residual, seq, mask.as_ref());
+        })
+    }
+
+    fn bias_dropout_add_backward(
+        gradient: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> [FloatTensor<Self>; 2] {
+        let shape = gradient.shape();
+        let [seq, width] = [shape[1], shape[2]];
+        let mut sums = Vec::new();
+        let gradient = in_place(gradient, |gradient| {
+            let vector = Vector::best();
+            let mask = mask.as_ref();
+            sums = dropout::bias_dropout_add_backward(vector, gradient, width, seq, mask);
+        });
+        [gradient, tensor(sums, Shape::from([width]))]
+    }
+
+    fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        let shape = tensor.shape();
+        let sample_len = shape[1] * shape[2];
+        in_place(tensor, |values| dropout::apply(Vector::best(), values, sample_len, &mask))
+    }
+
+    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self> {
+        let AttentionShape { seq, .. } = attention_shape(&scores);
+        in_place(scores, |scores| {
+            causal_softmax::forward(Vector::best(), scores, seq, scale as f32);
+        })
+    }
+
+    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        let shape = attention_shape(&probabilities);
+        in_place(probabilities, |probabilities| {
+            causal_softmax::dropout(Vector::best(), probabilities, shape, &mask);
+        })
+    }
+
+    fn causal_softmax_backward(
+        probabilities: FloatTensor<Self>,
+        scale: f64,
+        mask: Option<DropoutMask>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let shape = attention_shape(&probabilities);
+        let (probabilities, mask) = (Values::of(&probabilities), mask.as_ref());
+        in_place(gradient, |gradient| {
+            let (vector, scale) = (Vector::best(), scale as f32);
+            causal_softmax::backward(vector, &probabilities, shape, scale, mask, gradient);
+        })
+    }
+
+    fn lookup_forward(
+        weight: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> FloatTensor<Self> {
+        let [batch, seq] = [tokens.shape()[0], tokens.shape()[1]];
+        let width = weight.shape()[1];
+        let mut output = vec![0.0; batch * seq * width];
+        let (table, tokens) = (Values::of(&weight), token_ids(tokens));
+        lookup::forward(&table, &tokens, vocabulary, width, &mut output);
+        tensor(output, Shape::from([batch, seq, width]))
+    }
+
+    fn lookup_backward(
+        weight_gradient: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let width = weight_gradient.shape()[1];
+        let (gradient, tokens) = (Values::of(&gradient), token_ids(tokens));
+        in_place(weight_gradient, |sums| {
+            lookup::backward(&gradient, &tokens, vocabulary, width, sums);
+        })
+    }
+
+    fn head(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &Targets,
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+        gradients: HeadGradients,
+    ) -> HeadOutput<Self> {
+        let (hidden, table) = (Values::of(&hidden), Values::of(&weight));
+        let width = weight.shape()[1];
+        let head = head::Head { hidden: &hidden, table: &table, width, targets, vocabulary };
+        let result = head::head(Vector::best(), head, group, gradients);
+        // Many small numbers: added in f64, so that the order of micro-batches hardly shows.
+        let weighted = result.row_losses.iter().zip(targets.weights.iter());
+        let loss: f64 = weighted.map(|(loss, weight)| f64::from(loss * weight)).sum();
+        HeadOutput {
+            loss: tensor(vec![loss as f32], Shape::from([1])),
+            row_losses: result.row_losses,
+            hidden_gradient: result.hidden_gradient.map(|values| tensor(values, hidden.shape())),
+            weight_gradient: result.table_gradient.map(|values| tensor(values, table.shape())),
+        }
+    }
+
+    fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self> {
+        let factor = Values::of(factor)[0];
+        if factor == 1.0 {
+            return tensor;
+        }
+        in_place(tensor, |values| values.iter_mut().for_each(|value| *value *= factor))
+    }
+}
+
+/// The numbers of a tensor, by rows.
+struct Values(FlexTensor);
+
+impl Values {
+    /// Without a copy unless the tensor is a strided view.
+    fn of(tensor: &FlexTensor) -> Self {
+        Self(tensor.to_contiguous())
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+}
+
+impl std::ops::Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        self.0.as_slice().expect("a contiguous tensor of f32")
+    }
+}
+
+/// Changes the numbers of a tensor; copies them first if they are shared or strided.
+fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
+    let mut data = tensor.into_data();
+    change(data.as_mut_slice().expect("a tensor of f32"));
+    FlexTensor::from_data(data)
+}
+
+fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(values, shape))
+}
+
+fn token_ids(tokens: IntTensor<Flex>) -> Vec<usize> {
+    tokens.into_data().iter::<i64>().map(|token| token as usize).collect()
+}
+
+fn attention_shape(scores: &FlexTensor) -> AttentionShape {
+    let shape = scores.shape();
+    AttentionShape { heads: shape[1], seq: shape[3] }
+}

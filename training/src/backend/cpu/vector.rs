@@ -1,0 +1,200 @@
+//! How the kernels of this folder become vector code, and the functions they are made of.
+//!
+//! A kernel is a plain loop that the compiler turns into vector instructions. The macro
+//! `vectorized!` compiles it twice, for AVX2 with fused multiply-add and for whatever the build
+//! targets; [`Vector`] says which to run. The exponential and the normal distribution are short
+//! formulas, since calls into the C library would keep a loop scalar.
+//!
+//! What is not a number stays so in every function: a diverged run must be seen.
+
+/// The instructions that a kernel runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vector(Instructions);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instructions {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Vector {
+    /// The best that this processor has.
+    #[must_use]
+    pub fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Self(Instructions::Avx2);
+        }
+        Self::portable()
+    }
+
+    /// What every processor of the build's target has.
+    #[must_use]
+    pub fn portable() -> Self {
+        Self(Instructions::Portable)
+    }
+
+    /// Whether AVX2 and fused multiply-add may be used; then the processor has them.
+    #[must_use]
+    pub fn has_avx2(self) -> bool {
+        self != Self::portable()
+    }
+}
+
+/// Defines a kernel: a function of a [`Vector`] and its own arguments.
+///
+/// In the body, the constant `FMA` says whether `a·b + c` is one instruction, for [`fma`].
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?)
+     $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments, reason = "a kernel's inputs and outputs")]
+        $vis fn $name(vector: $crate::backend::cpu::vector::Vector, $($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "a kernel's inputs and outputs")]
+            fn body<const FMA: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            if vector.has_avx2() {
+                #[target_feature(enable = "avx2,fma")]
+                #[allow(clippy::too_many_arguments, reason = "a kernel's inputs and outputs")]
+                fn avx2($($arg: $ty),*) $(-> $ret)? {
+                    body::<true>($($arg),*)
+                }
+                // SAFETY: a `Vector` has AVX2 only where the processor was found to have it.
+                return unsafe { avx2($($arg),*) };
+            }
+            let _ = vector;
+            body::<{ cfg!(target_arch = "aarch64") }>($($arg),*)
+        }
+    };
+}
+pub(crate) use vectorized;
+
+/// `a·b + c`, in one instruction where `FMA` says that there is one.
+#[inline(always)]
+pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// `e^x`, with a relative error below 2e-7; `x` is cut to -87.3 ..= 88.3, where the result is a
+/// normal number.
+///
+/// `x = n·ln 2 + r` with an integer `n`; `e^r` is the Taylor polynomial of degree 7, whose own
+/// error for `|r| ≤ ln 2 / 2` is 5e-9, and `n` is added to the exponent's bits.
+#[inline(always)]
+pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
+    // Adding 1.5·2^23 leaves the nearest integer in the low bits of the sum.
+    const TO_INTEGER: f32 = 12_582_912.0;
+    // ln 2 in two parts, the first with enough trailing zeros for n·ln 2 to be exact.
+    const LN_2_HIGH: f32 = 0.693_359_375;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+
+    // Comparisons, not `clamp`'s min and max, keep what is not a number.
+    let x = if x < -87.3 { -87.3 } else { x };
+    let x = if x > 88.3 { 88.3 } else { x };
+    let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, TO_INTEGER);
+    let n = shifted - TO_INTEGER;
+    let r = fma::<FMA>(n, -LN_2_LOW, fma::<FMA>(n, -LN_2_HIGH, x));
+    let mut power = 1.0 / 5040.0;
+    power = fma::<FMA>(power, r, 1.0 / 720.0);
+    power = fma::<FMA>(power, r, 1.0 / 120.0);
+    power = fma::<FMA>(power, r, 1.0 / 24.0);
+    power = fma::<FMA>(power, r, 1.0 / 6.0);
+    power = fma::<FMA>(power, r, 0.5);
+    power = fma::<FMA>(power, r * r, r) + 1.0;
+    f32::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// `(Φ(x), e^(-x²/2))`: the normal distribution with an absolute error below 3e-7, and the
+/// exponential that it and its density share.
+///
+/// Abramowitz and Stegun, *Handbook of Mathematical Functions*, 7.1.26, for `erf(|x| / √2)`; in
+/// the lower tail the relative error stays small too, since nothing is subtracted from 1.
+#[inline(always)]
+pub(crate) fn normal_cdf<const FMA: bool>(x: f32) -> (f32, f32) {
+    const P: f32 = 0.327_591_1 * std::f32::consts::FRAC_1_SQRT_2;
+    const A: [f32; 5] = [0.254_829_59, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
+
+    let density = exp::<FMA>(-0.5 * x * x);
+    let t = 1.0 / fma::<FMA>(P, x.abs(), 1.0);
+    let mut sum = A[4];
+    for a in [A[3], A[2], A[1], A[0]] {
+        sum = fma::<FMA>(sum, t, a);
+    }
+    let tail = 0.5 * sum * t * density;
+    (if x < 0.0 { tail } else { 1.0 - tail }, density)
+}
+
+/// `tanh(x)`, with an absolute error below 3e-7.
+#[inline(always)]
+pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
+    1.0 - 2.0 / (exp::<FMA>(2.0 * x) + 1.0)
+}
+
+/// How many partial results a reduction keeps, so that it vectorizes: four AVX2 registers.
+const LANES: usize = 32;
+
+/// The largest of `values`; not a number if one of them is not.
+#[inline(always)]
+pub(crate) fn max(values: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = if value <= *lane { *lane } else { value };
+        }
+    }
+    let mut result = f32::NEG_INFINITY;
+    for &value in lanes.iter().chain(rest) {
+        result = if value <= result || result.is_nan() { result } else { value };
+    }
+    result
+}
+
+/// The sum of `values`, always in the same order.
+#[inline(always)]
+pub(crate) fn sum(values: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    lanes.iter().chain(rest).sum()
+}
+
+/// The sum of products of `a` and `b`, always in the same order.
+#[inline(always)]
+pub(crate) fn dot<const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let ((a_chunks, a_rest), (b_chunks, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in a_chunks.iter().zip(b_chunks) {
+        for lane in 0..LANES {
+            lanes[lane] = fma::<FMA>(a[lane], b[lane], lanes[lane]);
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<f32>() + rest
+}
+
+/// Replaces each value by `e^((value - shift) · scale)` and returns the sum.
+#[inline(always)]
+pub(crate) fn exp_and_sum<const FMA: bool>(values: &mut [f32], shift: f32, scale: f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks_mut::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *value = exp::<FMA>((*value - shift) * scale);
+            *lane += *value;
+        }
+    }
+    let mut total: f32 = lanes.iter().sum();
+    for value in rest {
+        *value = exp::<FMA>((*value - shift) * scale);
+        total += *value;
+    }
+    total
+}

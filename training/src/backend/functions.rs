@@ -1,0 +1,61 @@
+//! The fused operations on burn's tensors, as layers write them.
+
+use burn::tensor::{Tensor, TensorPrimitive};
+
+use super::{Activation, TpBackend};
+use crate::parallel::random::DropoutMask;
+
+/// `(x - mean) / √(variance + epsilon) · gain + bias` over the last dimension.
+pub fn layer_norm<B: TpBackend>(
+    input: Tensor<B, 3>,
+    gain: Tensor<B, 1>,
+    bias: Tensor<B, 1>,
+    epsilon: f64,
+) -> Tensor<B, 3> {
+    wrap(B::fused_layer_norm(unwrap(input), unwrap(gain), unwrap(bias), epsilon))
+}
+
+/// `gelu(input + bias)`.
+pub fn bias_gelu<B: TpBackend>(
+    input: Tensor<B, 3>,
+    bias: Tensor<B, 1>,
+    activation: Activation,
+) -> Tensor<B, 3> {
+    wrap(B::bias_gelu(unwrap(input), unwrap(bias), activation))
+}
+
+/// `residual + dropout(input + bias)`; without a mask nothing is dropped.
+pub fn bias_dropout_add<B: TpBackend>(
+    input: Tensor<B, 3>,
+    bias: Tensor<B, 1>,
+    residual: Tensor<B, 3>,
+    mask: Option<DropoutMask>,
+) -> Tensor<B, 3> {
+    wrap(B::bias_dropout_add(unwrap(input), unwrap(bias), unwrap(residual), mask))
+}
+
+/// Dropout on `[batch, seq, hidden]`; without a mask `input` as it is.
+pub fn dropout<B: TpBackend>(input: Tensor<B, 3>, mask: Option<DropoutMask>) -> Tensor<B, 3> {
+    match mask {
+        Some(mask) => wrap(B::dropout(unwrap(input), mask)),
+        None => input,
+    }
+}
+
+/// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch, heads,
+/// seq, seq]`.
+pub fn causal_softmax<B: TpBackend>(
+    scores: Tensor<B, 4>,
+    scale: f64,
+    mask: Option<DropoutMask>,
+) -> Tensor<B, 4> {
+    wrap(B::causal_softmax(unwrap(scores), scale, mask))
+}
+
+fn unwrap<B: TpBackend, const D: usize>(tensor: Tensor<B, D>) -> B::FloatTensorPrimitive {
+    tensor.into_primitive().tensor()
+}
+
+fn wrap<B: TpBackend, const D: usize>(primitive: B::FloatTensorPrimitive) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+}

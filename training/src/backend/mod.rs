@@ -1,0 +1,329 @@
+//! The operations that a transformer needs beyond burn's own, and who implements them.
+//!
+//! burn gives each device a `Backend` with elementary operations, and `Autodiff<B>` on top of it
+//! records gradients. A layer norm or a loss made of those would write every intermediate result
+//! to memory, and none of them can talk to other ranks. Two traits add what is missing:
+//!
+//! - [`TpBackend`] is what layers and models call. Its operations are differentiable.
+//! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
+//!   graph. [`cpu`] does it for [`Cpu`].
+//!
+//! [`autodiff`] makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
+//! hand-written backward passes.
+
+mod autodiff;
+pub mod cpu;
+mod functions;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::ops::{FloatTensor, IntTensor};
+pub use functions::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+use serde::{Deserialize, Serialize};
+
+use crate::parallel::random::DropoutMask;
+use crate::parallel::{Region, Targets, TensorParallelGroup, VocabularyRange};
+
+/// The CPU, without gradients: for evaluation.
+pub type Cpu = burn_flex::Flex;
+
+/// The CPU with gradients: for training.
+pub type CpuAutodiff = burn_autodiff::Autodiff<Cpu>;
+
+/// Which form of GELU, `x · Φ(x)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// Exact: `Φ(x) = (1 + erf(x / √2)) / 2`.
+    #[default]
+    Gelu,
+    /// The approximation `Φ(x) ≈ (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2`.
+    GeluTanh,
+}
+
+/// A backend for tensor-parallel transformers.
+///
+/// Shapes are those of one rank. Every operation is differentiable on a backend that records
+/// gradients, except [`head_token_losses`](Self::head_token_losses).
+pub trait TpBackend: Backend {
+    /// *f*: `input` as it is; its gradient is summed over the ranks.
+    fn copy_to_region(input: FloatTensor<Self>, region: &Region) -> FloatTensor<Self>;
+
+    /// *g*: the sum of `partial` over the ranks; its gradient passes as it is.
+    fn reduce_from_region(partial: FloatTensor<Self>, region: &Region) -> FloatTensor<Self>;
+
+    /// Layer norm over the last dimension: `(x - mean) / √(variance + epsilon) · gain + bias`.
+    fn fused_layer_norm(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> FloatTensor<Self>;
+
+    /// `gelu(input + bias)`; `bias` lies along the last dimension.
+    fn bias_gelu(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// `residual + dropout(input + bias)` on `[batch, seq, hidden]`; `bias` lies along the last
+    /// dimension, and without a mask nothing is dropped.
+    fn bias_dropout_add(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self>;
+
+    /// Dropout by key on `[batch, seq, hidden]`.
+    fn dropout(input: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch,
+    /// heads, seq, seq]`; later keys get 0.
+    fn causal_softmax(
+        scores: FloatTensor<Self>,
+        scale: f64,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self>;
+
+    /// The rows of `weight` `[rows, hidden]` for `tokens` `[batch, seq]`; 0 for tokens outside of
+    /// `vocabulary`.
+    fn masked_lookup(
+        weight: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> FloatTensor<Self>;
+
+    /// The weighted sum of cross-entropies of `hidden` `[rows, hidden]` scored by `weight`
+    /// `[vocabulary.rows, hidden]`, as `[1]`; see
+    /// [`vocab_parallel_cross_entropy`](crate::parallel::vocab_parallel_cross_entropy).
+    fn head_loss(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &Targets,
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> FloatTensor<Self>;
+
+    /// The cross-entropy of every row, without weights and without a graph.
+    fn head_token_losses(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &[u32],
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> Vec<f32>;
+}
+
+/// What [`TpKernels::head`] computes beside the loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadGradients {
+    /// The gradient of the hidden states.
+    pub hidden: bool,
+    /// The gradient of the weight.
+    pub weight: bool,
+}
+
+/// What [`TpKernels::head`] returns.
+#[derive(Debug)]
+pub struct HeadOutput<B: Backend> {
+    /// The weighted sum of the losses, `[1]`.
+    pub loss: FloatTensor<B>,
+    /// The loss of every row.
+    pub row_losses: Vec<f32>,
+    /// This rank's share of the loss's gradient for the hidden states, if asked for.
+    pub hidden_gradient: Option<FloatTensor<B>>,
+    /// The loss's gradient for the weight, if asked for.
+    pub weight_gradient: Option<FloatTensor<B>>,
+}
+
+/// The kernels that a device implements, without a graph.
+///
+/// A `…_backward` takes what its forward took and the gradient of what it returned, and returns
+/// the gradients of its inputs. Masks are drawn again from their keys.
+pub trait TpKernels: Backend {
+    /// The sum over all ranks, called `name`.
+    fn all_reduce(
+        tensor: FloatTensor<Self>,
+        name: &str,
+        group: &TensorParallelGroup,
+    ) -> FloatTensor<Self>;
+
+    /// Forward of [`TpBackend::fused_layer_norm`].
+    fn layer_norm_forward(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> FloatTensor<Self>;
+
+    /// Gradients of (input, gain, bias).
+    fn layer_norm_backward(
+        input: FloatTensor<Self>,
+        gain: FloatTensor<Self>,
+        epsilon: f64,
+        gradient: FloatTensor<Self>,
+    ) -> [FloatTensor<Self>; 3];
+
+    /// Forward of [`TpBackend::bias_gelu`].
+    fn bias_gelu_forward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// Gradients of (input, bias).
+    fn bias_gelu_backward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+        gradient: FloatTensor<Self>,
+    ) -> [FloatTensor<Self>; 2];
+
+    /// Forward of [`TpBackend::bias_dropout_add`].
+    fn bias_dropout_add_forward(
+        input: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<Self>;
+
+    /// Gradients of (input, bias); the residual's is `gradient` itself.
+    fn bias_dropout_add_backward(
+        gradient: FloatTensor<Self>,
+        mask: Option<DropoutMask>,
+    ) -> [FloatTensor<Self>; 2];
+
+    /// Forward of [`TpBackend::dropout`], and its backward: both multiply by the mask.
+    fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// Forward of [`TpBackend::causal_softmax`] without dropout.
+    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self>;
+
+    /// Dropout on attention probabilities `[batch, heads, seq, seq]`, of which only the keys at
+    /// or before each query are not 0.
+    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// Gradient of the scores, from the probabilities before dropout.
+    fn causal_softmax_backward(
+        probabilities: FloatTensor<Self>,
+        scale: f64,
+        mask: Option<DropoutMask>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// Forward of [`TpBackend::masked_lookup`].
+    fn lookup_forward(
+        weight: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> FloatTensor<Self>;
+
+    /// Adds the gradient of the looked-up rows to `weight_gradient` `[rows, hidden]`.
+    fn lookup_backward(
+        weight_gradient: FloatTensor<Self>,
+        tokens: IntTensor<Self>,
+        vocabulary: &VocabularyRange,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// Head and loss in one pass over the rows, with the gradients that are asked for.
+    ///
+    /// The loss is a plain sum, so its gradients are known before anything is asked of them; the
+    /// backward pass only scales them.
+    fn head(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        targets: &Targets,
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+        gradients: HeadGradients,
+    ) -> HeadOutput<Self>;
+
+    /// `tensor` times the one number that `factor` `[1]` holds.
+    fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self>;
+}
+
+/// A device without a graph runs the forward kernels.
+impl<B: TpKernels> TpBackend for B {
+    fn copy_to_region(input: FloatTensor<B>, _region: &Region) -> FloatTensor<B> {
+        input
+    }
+
+    fn reduce_from_region(partial: FloatTensor<B>, region: &Region) -> FloatTensor<B> {
+        B::all_reduce(partial, region.reduce_name(), region.group())
+    }
+
+    fn fused_layer_norm(
+        input: FloatTensor<B>,
+        gain: FloatTensor<B>,
+        bias: FloatTensor<B>,
+        epsilon: f64,
+    ) -> FloatTensor<B> {
+        B::layer_norm_forward(input, gain, bias, epsilon)
+    }
+
+    fn bias_gelu(
+        input: FloatTensor<B>,
+        bias: FloatTensor<B>,
+        activation: Activation,
+    ) -> FloatTensor<B> {
+        B::bias_gelu_forward(input, bias, activation)
+    }
+
+    fn bias_dropout_add(
+        input: FloatTensor<B>,
+        bias: FloatTensor<B>,
+        residual: FloatTensor<B>,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<B> {
+        B::bias_dropout_add_forward(input, bias, residual, mask)
+    }
+
+    fn dropout(input: FloatTensor<B>, mask: DropoutMask) -> FloatTensor<B> {
+        B::apply_dropout(input, mask)
+    }
+
+    fn causal_softmax(
+        scores: FloatTensor<B>,
+        scale: f64,
+        mask: Option<DropoutMask>,
+    ) -> FloatTensor<B> {
+        let probabilities = B::causal_softmax_forward(scores, scale);
+        match mask {
+            Some(mask) => B::causal_dropout(probabilities, mask),
+            None => probabilities,
+        }
+    }
+
+    fn masked_lookup(
+        weight: FloatTensor<B>,
+        tokens: IntTensor<B>,
+        vocabulary: &VocabularyRange,
+    ) -> FloatTensor<B> {
+        B::lookup_forward(weight, tokens, vocabulary)
+    }
+
+    fn head_loss(
+        hidden: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        targets: &Targets,
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> FloatTensor<B> {
+        let none = HeadGradients { hidden: false, weight: false };
+        B::head(hidden, weight, targets, vocabulary, group, none).loss
+    }
+
+    fn head_token_losses(
+        hidden: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        targets: &[u32],
+        vocabulary: &VocabularyRange,
+        group: &TensorParallelGroup,
+    ) -> Vec<f32> {
+        let none = HeadGradients { hidden: false, weight: false };
+        let targets = Targets::new(targets, &vec![1.0; targets.len()]);
+        B::head(hidden, weight, &targets, vocabulary, group, none).row_losses
+    }
+}

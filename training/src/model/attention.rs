@@ -1,0 +1,95 @@
+//! Causal self-attention by heads.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use super::Gpt2Config;
+use crate::backend::{TpBackend, causal_softmax};
+use crate::error::TrainError;
+use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
+use crate::parallel::{
+    ColumnParallelLinear, ColumnParallelLinearConfig, RowParallelLinear, RowParallelLinearConfig,
+};
+use crate::parameters::{HeadRange, ParameterLoader};
+
+/// `softmax(Q Kᵀ / √head_size) V` for each head, between two projections.
+///
+/// The first projection is split by column into whole heads, which then work on their own; the
+/// second by row. Shoeybi et al., section 3.2 and figure 3b.
+#[derive(Module, Debug)]
+pub struct SelfAttention<B: TpBackend> {
+    /// Queries, keys and values of all heads: `hidden_size` to `3 · hidden_size`.
+    pub query_key_value: ColumnParallelLinear<B>,
+    /// From the heads' outputs back to the residual stream.
+    pub dense: RowParallelLinear<B>,
+    head_size: usize,
+    #[module(skip)]
+    heads: HeadRange,
+    #[module(skip)]
+    attention_dropout: KeyedDropout,
+    #[module(skip)]
+    output_dropout: KeyedDropout,
+}
+
+impl<B: TpBackend> SelfAttention<B> {
+    pub(super) fn init(
+        config: &Gpt2Config,
+        layer: usize,
+        parameters: &ParameterLoader<'_, B>,
+    ) -> Result<Self, TrainError> {
+        let hidden = config.hidden_size;
+        let query_key_value =
+            ColumnParallelLinearConfig::new("layer.attention", hidden, 3 * hidden);
+        let dense = RowParallelLinearConfig::new("layer.attention", hidden, hidden);
+        Ok(Self {
+            query_key_value: query_key_value.init(&parameters.child("query_key_value"))?,
+            dense: dense.init(&parameters.child("dense"))?,
+            head_size: config.head_size(),
+            heads: parameters.heads(config.num_attention_heads)?,
+            attention_dropout: KeyedDropout {
+                site: DropoutSite::AttentionProbabilities,
+                layer,
+                probability: config.attention_dropout,
+            },
+            output_dropout: KeyedDropout {
+                site: DropoutSite::AttentionOutput,
+                layer,
+                probability: config.hidden_dropout,
+            },
+        })
+    }
+
+    /// `residual + dropout(attention(input))`, all `[batch, seq, hidden_size]`.
+    pub fn forward_onto(
+        &self,
+        residual: Tensor<B, 3>,
+        input: Tensor<B, 3>,
+        key: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        let [query, key_states, value] = self.split_heads(self.query_key_value.forward(input));
+        let [batch, heads, seq, head_size] = query.dims();
+
+        let scores = query.matmul(key_states.swap_dims(2, 3)); // [batch, heads, seq, seq]
+        let mask = self.attention_dropout.mask(key);
+        let mask = mask.map(|mask| mask.with_first_head(self.heads.first));
+        let attention_probs = causal_softmax(scores, (head_size as f64).powf(-0.5), mask);
+
+        let context = attention_probs.matmul(value); // [batch, heads, seq, head_size]
+        let context = context.swap_dims(1, 2).reshape([batch, seq, heads * head_size]);
+        self.dense.forward_onto(residual, context, self.output_dropout.mask(key))
+    }
+
+    /// `[batch, seq, 3 · heads · head_size]`, with queries, keys and values side by side, as three
+    /// tensors `[batch, heads, seq, head_size]`.
+    fn split_heads(&self, query_key_value: Tensor<B, 3>) -> [Tensor<B, 4>; 3] {
+        let [batch, seq, _] = query_key_value.dims();
+        let width = self.heads.count * self.head_size;
+        [0, 1, 2].map(|block| {
+            query_key_value
+                .clone()
+                .slice([0..batch, 0..seq, block * width..(block + 1) * width])
+                .reshape([batch, seq, self.heads.count, self.head_size])
+                .swap_dims(1, 2)
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! The sizes of a GPT-2, checked before anything is allocated.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Activation;
+use crate::error::TrainError;
+
+/// A GPT-2 as the configuration's table `[model.gpt2]` describes it.
+///
+/// Defaults are those of the paper's experiments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpt2Config {
+    /// Transformer layers.
+    pub num_layers: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Attention heads in a layer; each is `hidden_size / num_attention_heads` wide.
+    pub num_attention_heads: usize,
+    /// The longest sequence, in tokens: so many positions are learned.
+    pub seq_length: usize,
+    /// Tokens in the vocabulary, without padding.
+    #[serde(default = "gpt2_vocab_size")]
+    pub vocab_size: usize,
+    /// Width of the MLP's inner layer; `4 · hidden_size` if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ffn_hidden_size: Option<usize>,
+    /// Probability of dropout on the embeddings and on the output of every block.
+    #[serde(default = "paper_dropout")]
+    pub hidden_dropout: f64,
+    /// Probability of dropout on the attention probabilities.
+    #[serde(default = "paper_dropout")]
+    pub attention_dropout: f64,
+    /// The form of GELU.
+    #[serde(default)]
+    pub activation: Activation,
+    /// Added to the variance in layer norms.
+    #[serde(default = "paper_layer_norm_epsilon")]
+    pub layer_norm_epsilon: f64,
+    /// Standard deviation of initial weights; those that write to the residual stream start with
+    /// `init_std / √(2 · num_layers)`.
+    #[serde(default = "paper_init_std")]
+    pub init_std: f64,
+}
+
+fn gpt2_vocab_size() -> usize {
+    50_257
+}
+
+fn paper_dropout() -> f64 {
+    0.1
+}
+
+fn paper_layer_norm_epsilon() -> f64 {
+    1e-5
+}
+
+fn paper_init_std() -> f64 {
+    0.02
+}
+
+impl Gpt2Config {
+    /// Width of the MLP's inner layer.
+    #[must_use]
+    pub fn ffn_size(&self) -> usize {
+        self.ffn_hidden_size.unwrap_or(4 * self.hidden_size)
+    }
+
+    /// Width of an attention head.
+    #[must_use]
+    pub fn head_size(&self) -> usize {
+        self.hidden_size / self.num_attention_heads
+    }
+
+    /// How many parameters the model has, counting the rows that pad the vocabulary when it is
+    /// split `tensor_parallel_size` ways.
+    #[must_use]
+    pub fn num_parameters(&self, tensor_parallel_size: usize) -> usize {
+        self.parameters().iter().map(|spec| spec.num_padded_elements(tensor_parallel_size)).sum()
+    }
+
+    /// Checks what concerns the model alone.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::InvalidField`] for the first field with an impossible value.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let sizes = [
+            ("num_layers", self.num_layers),
+            ("hidden_size", self.hidden_size),
+            ("num_attention_heads", self.num_attention_heads),
+            ("seq_length", self.seq_length),
+            ("vocab_size", self.vocab_size),
+            ("ffn_hidden_size", self.ffn_size()),
+        ];
+        for (field, size) in sizes {
+            check(field, size, size > 0, || "must be at least 1".to_owned())?;
+        }
+        let heads = self.num_attention_heads;
+        check("hidden_size", self.hidden_size, self.hidden_size.is_multiple_of(heads), || {
+            format!("must be a multiple of num_attention_heads = {heads}")
+        })?;
+        for (field, probability) in
+            [("hidden_dropout", self.hidden_dropout), ("attention_dropout", self.attention_dropout)]
+        {
+            check(field, probability, (0.0..1.0).contains(&probability), || {
+                "must be at least 0 and less than 1".to_owned()
+            })?;
+        }
+        for (field, value) in
+            [("layer_norm_epsilon", self.layer_norm_epsilon), ("init_std", self.init_std)]
+        {
+            check(field, value, value.is_finite() && value > 0.0, || {
+                "must be a number above 0".to_owned()
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the model splits `tensor_parallel_size` ways. The vocabulary always does: it
+    /// is padded.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::HeadsIndivisible`] or [`TrainError::FfnIndivisible`], with the sizes that
+    /// would do; whatever [`validate`](Self::validate) finds.
+    pub fn check_tensor_parallel(&self, tensor_parallel_size: usize) -> Result<(), TrainError> {
+        self.validate()?;
+        let (heads, ffn_hidden_size) = (self.num_attention_heads, self.ffn_size());
+        let divides = |size: usize, whole: usize| size > 0 && whole.is_multiple_of(size);
+        let allowed =
+            || (1..=heads).filter(|&p| divides(p, heads) && divides(p, ffn_hidden_size)).collect();
+        if !divides(tensor_parallel_size, heads) {
+            return Err(TrainError::HeadsIndivisible {
+                heads,
+                tensor_parallel_size,
+                allowed: allowed(),
+            });
+        }
+        if !divides(tensor_parallel_size, ffn_hidden_size) {
+            return Err(TrainError::FfnIndivisible {
+                ffn_hidden_size,
+                tensor_parallel_size,
+                allowed: allowed(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn check(
+    field: &'static str,
+    value: impl std::fmt::Display,
+    holds: bool,
+    expected: impl FnOnce() -> String,
+) -> Result<(), TrainError> {
+    if holds {
+        return Ok(());
+    }
+    Err(TrainError::InvalidField { field, value: value.to_string(), expected: expected() })
+}

@@ -1,0 +1,136 @@
+//! The model: embedding, layers, final norm, and the embedding again as output layer.
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+
+use super::{Embedding, Gpt2Config, LayerNorm, TransformerBlock};
+use crate::backend::TpBackend;
+use crate::error::TrainError;
+use crate::parallel::random::DropoutKey;
+use crate::parallel::{LmHead, Targets, TensorParallelGroup};
+use crate::parameters::{ParameterLoader, ParameterSource};
+
+/// A GPT-2 language model.
+#[derive(Module, Debug)]
+pub struct Gpt2<B: TpBackend> {
+    /// Tokens and positions.
+    pub embedding: Embedding<B>,
+    /// The transformer's layers.
+    pub layers: Vec<TransformerBlock<B>>,
+    /// After the last layer.
+    pub final_layernorm: LayerNorm<B>,
+    #[module(skip)]
+    lm_head: LmHead,
+}
+
+impl<B: TpBackend> Gpt2<B> {
+    /// Builds the part of the model that belongs to this member of `group`, with values from
+    /// `source`.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration is impossible or does not split over the group, before anything is
+    /// allocated; or whatever `source` answers.
+    pub fn init(
+        config: &Gpt2Config,
+        source: &dyn ParameterSource,
+        group: &TensorParallelGroup,
+        device: &B::Device,
+    ) -> Result<Self, TrainError> {
+        config.check_tensor_parallel(group.size())?;
+        let table = config.parameters();
+        let parameters = ParameterLoader::new(&table, source, group, device);
+        let layers = parameters.child("layers");
+        Ok(Self {
+            embedding: Embedding::init(config, &parameters.child("embedding"))?,
+            layers: (0..config.num_layers)
+                .map(|layer| TransformerBlock::init(config, layer, &layers.child(layer)))
+                .collect::<Result<_, _>>()?,
+            final_layernorm: LayerNorm::init(
+                config.hidden_size,
+                config.layer_norm_epsilon,
+                &parameters.child("final_layernorm"),
+            )?,
+            lm_head: LmHead::new("head", config.vocab_size, group),
+        })
+    }
+
+    /// What the output layer sees: `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`.
+    ///
+    /// With a key, dropout is applied; without, it is off.
+    ///
+    /// # Panics
+    ///
+    /// When the sequence is longer than the positions that were learned.
+    pub fn hidden_states(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        let embedded = self.embedding.forward(tokens, dropout);
+        let hidden =
+            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        self.final_layernorm.forward(hidden)
+    }
+
+    /// The weighted sum of the positions' losses, `[1]`: `Σ_i loss_weights_i · nll_i`, in nats.
+    ///
+    /// `targets` and `loss_weights` have one entry for each position, row by row. For the mean
+    /// over a global batch, weights are already divided by the number of its scored tokens.
+    ///
+    /// # Panics
+    ///
+    /// When there is not one target and weight for each position, or a target is not in the
+    /// vocabulary.
+    pub fn loss(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        targets: &[u32],
+        loss_weights: &[f32],
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 1> {
+        let hidden = self.hidden_states(tokens, dropout);
+        let targets = Targets::new(targets, loss_weights);
+        self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
+    }
+
+    /// The losses of some positions, in nats, without dropout.
+    ///
+    /// `rows` are positions counted row by row through the batch, `sample · seq + position`;
+    /// `targets` has the token that each of them should predict. Call it on a model without a
+    /// graph.
+    ///
+    /// # Panics
+    ///
+    /// When there is not one target for each row, a row is outside of the batch, or a target is
+    /// not in the vocabulary.
+    #[must_use]
+    pub fn token_losses(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        targets: &[u32],
+        rows: &[usize],
+    ) -> Vec<f32> {
+        let hidden = self.hidden_states(tokens, None);
+        let [batch, seq, width] = hidden.dims();
+        let mut hidden = hidden.reshape([batch * seq, width]);
+        let all = rows.len() == batch * seq && rows.iter().enumerate().all(|(i, &row)| i == row);
+        if !all {
+            let indices: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
+            let indices = Tensor::<B, 1, Int>::from_data(indices.as_slice(), &hidden.device());
+            hidden = hidden.select(0, indices);
+        }
+        self.lm_head.token_losses(hidden, self.embedding.word_embeddings.weight.val(), targets)
+    }
+
+    /// All logits, `[batch, seq, vocab_size]`, without dropout and without a graph: for looking
+    /// at single predictions.
+    ///
+    /// # Panics
+    ///
+    /// As [`hidden_states`](Self::hidden_states).
+    pub fn logits(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
+        let hidden = self.hidden_states(tokens, None);
+        self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val())
+    }
+}

@@ -1,0 +1,28 @@
+//! GPT-2, as a model on one device would be written.
+//!
+//! The files here compose layers. What stays visible of the split is one choice for each
+//! projection, column or row; everything else the layers know from how they were built.
+//!
+//! Pre-norm: each block normalizes its input and adds its output to the unnormalized stream.
+//! Biases everywhere, exact GELU, learned positions, and an output layer tied to the embedding
+//! (Radford et al. 2019, *Language models are unsupervised multitask learners*; Shoeybi et al.,
+//! figure 2). Modules carry Megatron's names.
+
+mod attention;
+mod block;
+mod config;
+mod embedding;
+mod gpt2;
+mod layer_norm;
+mod mlp;
+mod table;
+
+pub use attention::SelfAttention;
+pub use block::TransformerBlock;
+pub use config::Gpt2Config;
+pub use embedding::{Embedding, PositionEmbedding};
+pub use gpt2::Gpt2;
+pub use layer_norm::LayerNorm;
+pub use mlp::Mlp;
+
+pub use crate::parameters::{Init, KeyedInit, ParameterSource, ParameterSpec, Split};

@@ -1,0 +1,292 @@
+//! Ranks that are threads of one process.
+//!
+//! A rank copies its numbers into a slot that all can read, meets the others, and combines the
+//! slots in the order of the ranks, so that every rank gets bit-identical results. Long buffers
+//! are combined in parts, one for each rank, which the ranks then copy from each other; short
+//! ones each rank combines by itself and saves the second meeting.
+//!
+//! Meetings are a mutex and a condition variable: `std::sync::Barrier` could neither time out nor
+//! be broken by a rank that has died.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, ReduceOp};
+
+/// From this many numbers on, each rank combines a part of the buffer: below it the second
+/// meeting costs more than the arithmetic it saves.
+const SHARED_WORK_NUMBERS: usize = 16 * 1024;
+
+/// One rank's handle on a group whose ranks are threads of this process.
+pub struct ThreadCollective {
+    rank: usize,
+    calls: AtomicU64,
+    shared: Arc<Shared>,
+}
+
+/// What the threads of a group share.
+struct Shared {
+    size: usize,
+    timeout: Duration,
+    meeting: Mutex<Meeting>,
+    changed: Condvar,
+    /// What each rank brings, for even and for odd calls: a rank can be one call ahead of another
+    /// that still reads.
+    slots: [Vec<RwLock<Vec<f32>>>; 2],
+    /// The part that each rank has combined.
+    parts: Vec<RwLock<Vec<f32>>>,
+}
+
+/// The ranks' current meeting.
+struct Meeting {
+    /// How many meetings have ended.
+    ended: u64,
+    /// Which ranks are here.
+    present: Vec<bool>,
+    /// The first rank that came, and what it issued.
+    first: Option<(usize, CollectiveCall)>,
+    /// Why there will be no further meeting.
+    failure: Option<CollectiveError>,
+}
+
+impl ThreadCollective {
+    /// The handles of a group of `size` ranks, in rank order. A rank that waits for longer than
+    /// `timeout` ends the group.
+    ///
+    /// # Panics
+    ///
+    /// When `size` is 0.
+    #[must_use]
+    pub fn group(size: usize, timeout: Duration) -> Vec<Self> {
+        assert!(size > 0, "a group has at least one rank");
+        let slots = || (0..size).map(|_| RwLock::default()).collect();
+        let meeting = Meeting { ended: 0, present: vec![false; size], first: None, failure: None };
+        let shared = Arc::new(Shared {
+            size,
+            timeout,
+            meeting: Mutex::new(meeting),
+            changed: Condvar::new(),
+            slots: [slots(), slots()],
+            parts: slots(),
+        });
+        (0..size)
+            .map(|rank| Self { rank, calls: AtomicU64::new(0), shared: Arc::clone(&shared) })
+            .collect()
+    }
+
+    /// Leaves `numbers` for the others to read, and meets them.
+    fn bring(&self, call: &CollectiveCall, numbers: &[f32]) -> Result<(), CollectiveError> {
+        {
+            let mut slot =
+                self.slot(call, self.rank).write().unwrap_or_else(PoisonError::into_inner);
+            slot.clear();
+            slot.extend_from_slice(numbers);
+        }
+        self.meet(call)
+    }
+
+    /// Waits until every rank has issued `call`.
+    fn meet(&self, call: &CollectiveCall) -> Result<(), CollectiveError> {
+        let mut meeting = self.lock();
+        if let Some(failure) = &meeting.failure {
+            return Err(failure.clone());
+        }
+        match &meeting.first {
+            None => meeting.first = Some((self.rank, call.clone())),
+            Some((rank, first)) if first != call => {
+                let failure = CollectiveError::Mismatch {
+                    rank: *rank,
+                    call: first.clone(),
+                    other_rank: self.rank,
+                    other: call.clone(),
+                };
+                return Err(self.end_group(meeting, failure));
+            }
+            Some(_) => {}
+        }
+        meeting.present[self.rank] = true;
+        if meeting.present.iter().all(|&present| present) {
+            meeting.ended += 1;
+            meeting.present.fill(false);
+            meeting.first = None;
+            self.shared.changed.notify_all();
+            return Ok(());
+        }
+        self.wait(meeting, call)
+    }
+
+    /// Waits for the end of the meeting that this rank has joined.
+    fn wait(
+        &self,
+        mut meeting: MutexGuard<'_, Meeting>,
+        call: &CollectiveCall,
+    ) -> Result<(), CollectiveError> {
+        let joined = meeting.ended;
+        let deadline = Instant::now() + self.shared.timeout;
+        loop {
+            if meeting.ended > joined {
+                return Ok(());
+            }
+            if let Some(failure) = &meeting.failure {
+                return Err(failure.clone());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let missing =
+                    (0..self.shared.size).filter(|&rank| !meeting.present[rank]).collect();
+                let failure = CollectiveError::TimedOut {
+                    rank: self.rank,
+                    call: call.clone(),
+                    missing,
+                    waited: self.shared.timeout,
+                };
+                return Err(self.end_group(meeting, failure));
+            }
+            let woken = self.shared.changed.wait_timeout(meeting, left);
+            meeting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Makes `failure` the group's end, unless it already has one, and wakes every rank.
+    fn end_group(
+        &self,
+        mut meeting: MutexGuard<'_, Meeting>,
+        failure: CollectiveError,
+    ) -> CollectiveError {
+        let failure = meeting.failure.get_or_insert(failure).clone();
+        self.shared.changed.notify_all();
+        failure
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Meeting> {
+        self.shared.meeting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, call: &CollectiveCall, rank: usize) -> &RwLock<Vec<f32>> {
+        &self.shared.slots[(call.sequence % 2) as usize][rank]
+    }
+
+    fn next_call(&self, kind: CollectiveKind, name: &str, numbers: usize) -> CollectiveCall {
+        let sequence = self.calls.fetch_add(1, Ordering::Relaxed);
+        CollectiveCall { sequence, kind, name: name.to_owned(), numbers }
+    }
+
+    /// The share of `rank` in the work on `numbers` numbers.
+    fn share(&self, rank: usize, numbers: usize) -> Range<usize> {
+        let size = self.shared.size;
+        rank * numbers / size..(rank + 1) * numbers / size
+    }
+
+    /// Combines what all ranks brought at `range` into `result`, in rank order.
+    fn combine(
+        &self,
+        call: &CollectiveCall,
+        range: Range<usize>,
+        op: ReduceOp,
+        result: &mut [f32],
+    ) {
+        for rank in 0..self.shared.size {
+            let slot = self.slot(call, rank).read().unwrap_or_else(PoisonError::into_inner);
+            let numbers = &slot[range.clone()];
+            match (rank, op) {
+                (0, _) => result.copy_from_slice(numbers),
+                (_, ReduceOp::Sum) => {
+                    result.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+                }
+                // A comparison that keeps what is not a number: a diverged loss must be seen.
+                (_, ReduceOp::Max) => result.iter_mut().zip(numbers).for_each(|(max, &number)| {
+                    *max = if *max >= number || max.is_nan() { *max } else { number };
+                }),
+            }
+        }
+    }
+}
+
+impl Collective for ThreadCollective {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.shared.size
+    }
+
+    fn all_reduce(
+        &self,
+        name: &str,
+        buffer: &mut [f32],
+        op: ReduceOp,
+    ) -> Result<(), CollectiveError> {
+        let numbers = buffer.len();
+        let call = self.next_call(CollectiveKind::AllReduce(op), name, numbers);
+        if self.shared.size == 1 {
+            return Ok(());
+        }
+        self.bring(&call, buffer)?;
+        if numbers < SHARED_WORK_NUMBERS {
+            self.combine(&call, 0..numbers, op, buffer);
+            return Ok(());
+        }
+        {
+            let share = self.share(self.rank, numbers);
+            let part = &self.shared.parts[self.rank];
+            let mut part = part.write().unwrap_or_else(PoisonError::into_inner);
+            part.resize(share.len(), 0.0);
+            self.combine(&call, share, op, &mut part);
+        }
+        self.meet(&call)?;
+        for (rank, part) in self.shared.parts.iter().enumerate() {
+            let part = part.read().unwrap_or_else(PoisonError::into_inner);
+            buffer[self.share(rank, numbers)].copy_from_slice(&part);
+        }
+        Ok(())
+    }
+
+    fn all_gather(&self, name: &str, part: &[f32]) -> Result<Vec<f32>, CollectiveError> {
+        let call = self.next_call(CollectiveKind::AllGather, name, part.len());
+        self.bring(&call, part)?;
+        let mut gathered = Vec::with_capacity(self.shared.size * part.len());
+        for rank in 0..self.shared.size {
+            let slot = self.slot(&call, rank).read().unwrap_or_else(PoisonError::into_inner);
+            gathered.extend_from_slice(&slot);
+        }
+        Ok(gathered)
+    }
+
+    fn broadcast(
+        &self,
+        name: &str,
+        buffer: &mut [f32],
+        root: usize,
+    ) -> Result<(), CollectiveError> {
+        let call = self.next_call(CollectiveKind::Broadcast { root }, name, buffer.len());
+        let brought = if self.rank == root { &*buffer } else { &[] };
+        self.bring(&call, brought)?;
+        let slot = self.slot(&call, root).read().unwrap_or_else(PoisonError::into_inner);
+        buffer.copy_from_slice(&slot);
+        Ok(())
+    }
+
+    fn barrier(&self, name: &str) -> Result<(), CollectiveError> {
+        let call = self.next_call(CollectiveKind::Barrier, name, 0);
+        self.meet(&call)
+    }
+
+    fn fail(&self, reason: &str) {
+        let failure = CollectiveError::RankFailed {
+            rank: self.rank,
+            calls: self.calls.load(Ordering::Relaxed),
+            reason: reason.to_owned(),
+        };
+        self.end_group(self.lock(), failure);
+    }
+}
+
+impl fmt::Debug for ThreadCollective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ThreadCollective(rank {} of {})", self.rank, self.shared.size)
+    }
+}
