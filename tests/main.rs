@@ -1,4 +1,3 @@
 //! Integration tests.
 
-#[test]
-fn empty() {}
+mod training;

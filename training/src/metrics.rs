@@ -79,7 +79,8 @@ impl MetricsLog {
         done_steps: u64,
     ) -> Result<(Self, LossHistory), TrainError> {
         let path = run.join(METRICS_FILE);
-        let losses = if path.exists() { keep_until(&path, done_steps)? } else { LossHistory::default() };
+        let losses =
+            if path.exists() { keep_until(&path, done_steps)? } else { LossHistory::default() };
         let file = OpenOptions::new()
             .create(true)
             .append(true)

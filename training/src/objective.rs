@@ -36,7 +36,8 @@ where
 impl<B: TpBackend> Scored<B> for Gpt2<B> {
     fn token_losses(&self, batch: &Batch) -> Vec<f32> {
         let tokens = input_tokens(batch, &self.devices()[0]);
-        Gpt2::token_losses(self, tokens, &batch.targets)
+        let rows: Vec<usize> = (0..batch.targets.len()).collect();
+        Gpt2::token_losses(self, tokens, &batch.targets, &rows)
     }
 }
 

@@ -222,7 +222,8 @@ impl TrainConfig {
     }
 
     fn check_batch(&self) -> Result<(), TrainError> {
-        let (micro, global) = (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
+        let (micro, global) =
+            (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
         if global.is_multiple_of(micro) {
             return Ok(());
         }
@@ -237,7 +238,12 @@ impl TrainConfig {
         for (field, value, holds, expected) in [
             ("optimizer.lr", lr, positive(lr), "must be above 0"),
             ("optimizer.min_lr", min_lr, (0.0..=lr).contains(&min_lr), "must lie between 0 and lr"),
-            ("optimizer.weight_decay", weight_decay, not_negative(weight_decay), "must be 0 or more"),
+            (
+                "optimizer.weight_decay",
+                weight_decay,
+                not_negative(weight_decay),
+                "must be 0 or more",
+            ),
             ("optimizer.beta1", beta1, below_one(beta1), "must be at least 0 and below 1"),
             ("optimizer.beta2", beta2, below_one(beta2), "must be at least 0 and below 1"),
             ("optimizer.eps", eps, positive(eps), "must be above 0"),
@@ -315,8 +321,13 @@ fn refuse_foreign_tokens(
 impl Gpt2Section {
     /// The model's sizes with a tokenizer of `tokenizer_vocab_size` tokens.
     fn resolve(&self, tokenizer_vocab_size: usize) -> Result<Gpt2Config, TrainError> {
-        if let Some(written) = self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size) {
-            return Err(TrainError::VocabularyMismatch { written: written.get(), tokenizer: tokenizer_vocab_size });
+        if let Some(written) =
+            self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size)
+        {
+            return Err(TrainError::VocabularyMismatch {
+                written: written.get(),
+                tokenizer: tokenizer_vocab_size,
+            });
         }
         Ok(Gpt2Config {
             num_layers: self.num_layers.get(),
@@ -357,14 +368,17 @@ impl TrainPlan {
     /// Whether a checkpoint is due after step `step`.
     pub fn checkpoint_due(&self, step: u64) -> bool {
         step == self.train_steps
-            || self.checkpoint.interval_steps.is_some_and(|interval| step.is_multiple_of(interval.get()))
+            || self
+                .checkpoint
+                .interval_steps
+                .is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
     /// The validation that is due after step `step`.
     pub fn validation_due(&self, step: u64) -> Option<&ValidationPlan> {
-        self.validation
-            .as_ref()
-            .filter(|validation| step == self.train_steps || step.is_multiple_of(validation.interval_steps))
+        self.validation.as_ref().filter(|validation| {
+            step == self.train_steps || step.is_multiple_of(validation.interval_steps)
+        })
     }
 
     /// What the plan amounts to.
@@ -377,15 +391,12 @@ impl TrainPlan {
             .map(|spec| spec.local_shape(0, ranks).iter().map(|&dim| dim as u64).product::<u64>())
             .sum();
         let padded = padded_vocab_size(model.vocab_size, ranks) as u64;
-        let padding = (padded - model.vocab_size as u64) * model.hidden_size as u64;
-        let parameters =
-            model.parameters().iter().map(|spec| spec.num_elements() as u64).sum::<u64>() + padding;
         let rows = (self.train.micro_batch_size * model.seq_length) as u64;
         let activation = rows * model.hidden_size as u64;
         let layers = model.num_layers as u64;
         let bytes = size_of::<f32>() as u64;
         PlanSummary {
-            parameters,
+            parameters: model.num_parameters(ranks) as u64,
             parameters_per_rank: local,
             padded_vocab_size: padded,
             heads_per_rank: (model.num_attention_heads / ranks) as u64,
@@ -400,7 +411,8 @@ impl TrainPlan {
             loss_exchange_numbers: rows,
             gathered_logits_numbers: rows * padded,
             grad_accumulation_steps: self.grad_accumulation_steps as u64,
-            steps_per_epoch: self.train.samples.samples().len() as f64 / self.train.global_batch_size as f64,
+            steps_per_epoch: self.train.samples.samples().len() as f64
+                / self.train.global_batch_size as f64,
             tokens_per_step: self.tokens_per_step(),
             tokens_total: self.tokens_per_step() * self.train_steps,
         }

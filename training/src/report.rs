@@ -82,9 +82,14 @@ pub(crate) struct RunLog {
 
 impl RunLog {
     /// The log of a run that goes on after `done_steps` steps.
-    pub(crate) fn open(plan: &TrainPlan, done_steps: u64, is_main: bool) -> Result<Self, TrainError> {
+    pub(crate) fn open(
+        plan: &TrainPlan,
+        done_steps: u64,
+        is_main: bool,
+    ) -> Result<Self, TrainError> {
         let (metrics, losses) = if is_main {
-            let (metrics, losses) = MetricsLog::open(&plan.paths.out, plan.train_steps, done_steps)?;
+            let (metrics, losses) =
+                MetricsLog::open(&plan.paths.out, plan.train_steps, done_steps)?;
             (Some(metrics), losses)
         } else {
             (None, LossHistory::default())
@@ -138,7 +143,12 @@ impl RunLog {
     }
 
     /// The report after step `step`, with the newest checkpoint.
-    pub(crate) fn into_report(self, plan: &TrainPlan, step: u64, checkpoint: PathBuf) -> TrainReport {
+    pub(crate) fn into_report(
+        self,
+        plan: &TrainPlan,
+        step: u64,
+        checkpoint: PathBuf,
+    ) -> TrainReport {
         let tokens = (self.steps * plan.tokens_per_step()) as f64;
         let stepping = self.stepping.as_secs_f64();
         TrainReport {
@@ -151,7 +161,12 @@ impl RunLog {
             tokens_per_second: if stepping > 0.0 { tokens / stepping } else { 0.0 },
             seconds: self.started.elapsed().as_secs_f64(),
             tensor_parallel_size: plan.tensor_parallel_size,
-            parameters: plan.architecture.parameters().iter().map(|spec| spec.num_elements() as u64).sum(),
+            parameters: plan
+                .architecture
+                .parameters()
+                .iter()
+                .map(|spec| spec.num_elements() as u64)
+                .sum(),
             checkpoint,
         }
     }

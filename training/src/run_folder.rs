@@ -79,10 +79,15 @@ impl RunRecord {
         if self.data != other.data {
             return Some("the data folder's content differs".to_owned());
         }
-        let sections = self.config.as_object().into_iter().chain(other.config.as_object()).flat_map(|map| map.keys());
-        sections
-            .filter(|section| !FREE_SECTIONS.contains(&section.as_str()))
-            .find_map(|section| first_difference(section, self.config.get(section), other.config.get(section)))
+        let sections = self
+            .config
+            .as_object()
+            .into_iter()
+            .chain(other.config.as_object())
+            .flat_map(|map| map.keys());
+        sections.filter(|section| !FREE_SECTIONS.contains(&section.as_str())).find_map(|section| {
+            first_difference(section, self.config.get(section), other.config.get(section))
+        })
     }
 }
 
@@ -92,10 +97,9 @@ fn first_difference(path: &str, earlier: Option<&Value>, now: Option<&Value>) ->
         return None;
     }
     if let (Some(Value::Object(earlier)), Some(Value::Object(now))) = (earlier, now) {
-        return earlier
-            .keys()
-            .chain(now.keys())
-            .find_map(|key| first_difference(&format!("{path}.{key}"), earlier.get(key), now.get(key)));
+        return earlier.keys().chain(now.keys()).find_map(|key| {
+            first_difference(&format!("{path}.{key}"), earlier.get(key), now.get(key))
+        });
     }
     let show = |value: Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
     Some(format!("{path} was {} and is {}", show(earlier), show(now)))

@@ -11,6 +11,7 @@ use crate::objective::Objective;
 use crate::optim::{AdamW, GradientAccumulator, clip_coefficient, grad_norm};
 use crate::parallel::TensorParallelGroup;
 use crate::parallel::random::DropoutKey;
+use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
 
 /// A model in training, as one rank holds it.
@@ -51,6 +52,17 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
     /// The state after `step` steps that left `model` and `optimizer`.
     pub fn new(model: M, optimizer: AdamW, specs: Vec<ParameterSpec>, step: u64) -> Self {
         Self { model, optimizer, specs, step, backend: PhantomData }
+    }
+
+    /// This rank's weights by parameter, in the order of the parameter table.
+    pub fn weights(&self) -> Vec<Vec<f32>> {
+        let mut weights = vec![Vec::new(); self.specs.len()];
+        for_each_weight(&self.model, &self.specs, |index, values| {
+            weights[index] = values.to_vec();
+            Ok(())
+        })
+        .expect("copying cannot fail");
+        weights
     }
 
     /// One optimizer step on the micro-batches of one global batch.

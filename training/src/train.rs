@@ -23,7 +23,7 @@ use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::{Architecture, TrainPlan};
 use crate::report::{RunLog, TrainReport};
 use crate::run_folder;
-use crate::state::{StepSettings, TrainState};
+use crate::state::TrainState;
 use crate::validation::validation_loss;
 
 /// Trains as planned, on one thread per rank, and leaves the run folder complete.

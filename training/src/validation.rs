@@ -13,7 +13,10 @@ use crate::plan::ValidationPlan;
 /// # Errors
 ///
 /// When the data folder cannot be read.
-pub fn validation_loss<B: Backend, M: Scored<B>>(model: &M, plan: &ValidationPlan) -> Result<(f64, u64), TrainError> {
+pub fn validation_loss<B: Backend, M: Scored<B>>(
+    model: &M,
+    plan: &ValidationPlan,
+) -> Result<(f64, u64), TrainError> {
     let (mut total, mut targets) = (0.0, 0);
     for batch in plan.batches.batches(0, plan.num_samples) {
         let losses = model.token_losses(&batch?);

@@ -7,7 +7,9 @@ use corpus::TokenizerIdentity;
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
-use super::{CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, step_folders};
+use super::{
+    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, step_folders,
+};
 use crate::TrainError;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
@@ -93,22 +95,34 @@ impl Checkpoint {
         let specs = self.manifest.model.parameters();
         let map = TensorMap::open(&self.folder.join(OPTIMIZER))?;
         map.check(&named(&specs, EXP_AVG).chain(named(&specs, EXP_AVG_SQ)).collect::<Vec<_>>())?;
-        let slice = |prefix: &str, spec: &ParameterSpec| map.slice(&format!("{prefix}{}", spec.name), spec, rank, size);
+        let slice = |prefix: &str, spec: &ParameterSpec| {
+            map.slice(&format!("{prefix}{}", spec.name), spec, rank, size)
+        };
         specs
             .iter()
-            .map(|spec| Ok(Moments { exp_avg: slice(EXP_AVG, spec)?, exp_avg_sq: slice(EXP_AVG_SQ, spec)? }))
+            .map(|spec| {
+                Ok(Moments { exp_avg: slice(EXP_AVG, spec)?, exp_avg_sq: slice(EXP_AVG_SQ, spec)? })
+            })
             .collect()
     }
 }
 
 /// Weights by name, sliced for any layout.
 impl ParameterSource for Checkpoint {
-    fn local(&self, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
         self.weights.slice(&spec.name, spec, rank, size)
     }
 }
 
-fn named<'a>(specs: &'a [ParameterSpec], prefix: &'a str) -> impl Iterator<Item = (String, &'a [usize])> {
+fn named<'a>(
+    specs: &'a [ParameterSpec],
+    prefix: &'a str,
+) -> impl Iterator<Item = (String, &'a [usize])> {
     specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
 }
 
@@ -125,7 +139,8 @@ fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
     }
     let latest = checkpoints.join(LATEST);
     if latest.is_file() {
-        let name = fs::read_to_string(&latest).map_err(|source| TrainError::io("read", &latest, source))?;
+        let name = fs::read_to_string(&latest)
+            .map_err(|source| TrainError::io("read", &latest, source))?;
         return Ok(checkpoints.join(name.trim()));
     }
     // `latest` is written after the folder: a death between the two leaves a complete newest folder without it.

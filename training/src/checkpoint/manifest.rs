@@ -65,7 +65,8 @@ pub(super) fn verify(folder: &Path, expected: &FileSummary) -> Result<(), TrainE
 /// Reads a JSON file.
 pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, TrainError> {
     let bytes = std::fs::read(path).map_err(|source| TrainError::io("read", path, source))?;
-    serde_json::from_slice(&bytes).map_err(|source| TrainError::Json { path: path.to_owned(), source })
+    serde_json::from_slice(&bytes)
+        .map_err(|source| TrainError::Json { path: path.to_owned(), source })
 }
 
 /// Writes a JSON file and waits until the disk has it.

@@ -57,7 +57,8 @@ fn step_of(name: &str) -> Option<u64> {
 
 /// Checkpoint folders in `checkpoints`, newest first by number. Unfinished ones have other names and are not among them.
 pub(crate) fn step_folders(checkpoints: &Path) -> Result<Vec<(u64, PathBuf)>, TrainError> {
-    let entries = checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?;
+    let entries =
+        checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?;
     let mut folders = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|source| TrainError::io("list", checkpoints, source))?;

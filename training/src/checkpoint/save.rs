@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::module::Module;
 use burn::tensor::backend::Backend;
 use corpus::{FileSummary, TokenizerIdentity};
 use serde_json::Value;
@@ -13,12 +12,13 @@ use tracing::info;
 use super::manifest::{Manifest, TrainingState, sync_folder, write_durably, write_json};
 use super::tensor_file::{TensorFileWriter, TensorLayout};
 use super::{
-    EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL, STATE, TRAIN_CONFIG,
-    hugging_face, step_folder, step_folders, step_of,
+    EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL, STATE,
+    TRAIN_CONFIG, hugging_face, step_folder, step_folders, step_of,
 };
 use crate::TrainError;
 use crate::optim::AdamW;
 use crate::parallel::TensorParallelGroup;
+use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
 use crate::plan::Architecture;
 
@@ -55,7 +55,8 @@ pub fn save<B: Backend, M: Module<B>>(
     group: &TensorParallelGroup,
 ) -> Result<PathBuf, TrainError> {
     let name = step_folder(snapshot.state.step);
-    let (folder, partial) = (checkpoints.join(&name), checkpoints.join(format!(".{name}{PARTIAL}")));
+    let (folder, partial) =
+        (checkpoints.join(&name), checkpoints.join(format!(".{name}{PARTIAL}")));
     let files = TensorFiles::new(snapshot.specs);
     let is_main = group.rank() == 0;
 
@@ -85,7 +86,9 @@ struct TensorFiles {
 
 impl TensorFiles {
     fn new(specs: &[ParameterSpec]) -> Self {
-        let named = |prefix: &'static str| specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape));
+        let named = |prefix: &'static str| {
+            specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
+        };
         Self {
             model: TensorLayout::new(named("")),
             optimizer: TensorLayout::new(named(EXP_AVG).chain(named(EXP_AVG_SQ))),
@@ -105,12 +108,17 @@ impl TensorFiles {
     ) -> Result<(), TrainError> {
         let (rank, size) = (group.rank(), group.size());
         let model = TensorFileWriter::open(&self.model, &folder.join(MODEL), rank, size)?;
-        write_weights(&model, snapshot)?;
+        for_each_weight(snapshot.model, snapshot.specs, |index, values| {
+            model.write(index, &snapshot.specs[index], values)
+        })?;
         model.finish()?;
 
-        let optimizer = TensorFileWriter::open(&self.optimizer, &folder.join(OPTIMIZER), rank, size)?;
+        let optimizer =
+            TensorFileWriter::open(&self.optimizer, &folder.join(OPTIMIZER), rank, size)?;
         let count = snapshot.specs.len();
-        for (index, (spec, moments)) in snapshot.specs.iter().zip(snapshot.optimizer.moments()).enumerate() {
+        for (index, (spec, moments)) in
+            snapshot.specs.iter().zip(snapshot.optimizer.moments()).enumerate()
+        {
             optimizer.write(index, spec, &moments.exp_avg)?;
             optimizer.write(count + index, spec, &moments.exp_avg_sq)?;
         }
@@ -118,51 +126,13 @@ impl TensorFiles {
     }
 }
 
-fn write_weights<B: Backend, M: Module<B>>(
-    file: &TensorFileWriter<'_>,
-    snapshot: &Snapshot<'_, M>,
-) -> Result<(), TrainError> {
-    let mut visitor = WriteVisitor { file, specs: snapshot.specs, path: Vec::new(), result: Ok(()) };
-    snapshot.model.visit(&mut visitor);
-    visitor.result
-}
-
-/// Writes each parameter of a module under its name in files; stops at the first failure.
-struct WriteVisitor<'a> {
-    file: &'a TensorFileWriter<'a>,
-    specs: &'a [ParameterSpec],
-    path: Vec<String>,
-    result: Result<(), TrainError>,
-}
-
-impl<B: Backend> ModuleVisitor<B> for WriteVisitor<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        if self.result.is_err() {
-            return;
-        }
-        let path = self.path.join(".");
-        let Some(index) = self.specs.iter().position(|spec| spec.path == path) else {
-            self.result = Err(TrainError::UnknownParameter { path });
-            return;
-        };
-        let data = param.val().into_data();
-        let values = data.as_slice().expect("parameters are f32");
-        self.result = self.file.write(index, &self.specs[index], values);
-    }
-}
-
 /// Makes an empty folder under a temporary name, and clears away what killed runs left under such names.
 fn begin_folder(checkpoints: &Path, partial: &Path) -> Result<(), TrainError> {
-    fs::create_dir_all(checkpoints).map_err(|source| TrainError::io("create", checkpoints, source))?;
-    for entry in checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))? {
+    fs::create_dir_all(checkpoints)
+        .map_err(|source| TrainError::io("create", checkpoints, source))?;
+    for entry in
+        checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?
+    {
         let path = entry.map_err(|source| TrainError::io("list", checkpoints, source))?.path();
         if path.file_name().and_then(|name| name.to_str()).is_some_and(is_partial) {
             fs::remove_dir_all(&path).map_err(|source| TrainError::io("delete", &path, source))?;
@@ -178,7 +148,10 @@ fn is_partial(name: &str) -> bool {
 
 fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<(), TrainError> {
     let Architecture::Gpt2(model) = snapshot.architecture;
-    write_json(&folder.join(HUGGING_FACE_CONFIG), &hugging_face::gpt2_config(model, snapshot.tokenizer))?;
+    write_json(
+        &folder.join(HUGGING_FACE_CONFIG),
+        &hugging_face::gpt2_config(model, snapshot.tokenizer),
+    )?;
     write_json(&folder.join(TRAIN_CONFIG), snapshot.config)?;
     write_json(&folder.join(STATE), &snapshot.state)?;
     let files = [MODEL, OPTIMIZER, HUGGING_FACE_CONFIG, TRAIN_CONFIG, STATE]
@@ -206,7 +179,8 @@ fn put_in_place(partial: &Path, folder: &Path) -> Result<(), TrainError> {
 }
 
 fn point_latest_at(checkpoints: &Path, name: &str) -> Result<(), TrainError> {
-    let (latest, partial) = (checkpoints.join(LATEST), checkpoints.join(format!(".{LATEST}{PARTIAL}")));
+    let (latest, partial) =
+        (checkpoints.join(LATEST), checkpoints.join(format!(".{LATEST}{PARTIAL}")));
     write_durably(&partial, format!("{name}\n").as_bytes())?;
     fs::rename(&partial, &latest).map_err(|source| TrainError::io("rename", &partial, source))?;
     sync_folder(checkpoints)

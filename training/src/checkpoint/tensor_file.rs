@@ -33,7 +33,10 @@ impl TensorLayout {
             let begin = end;
             end += size_of::<f32>() as u64 * shape.iter().map(|&dim| dim as u64).product::<u64>();
             offsets.push(begin);
-            entries.insert(name, json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, end] }));
+            entries.insert(
+                name,
+                json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, end] }),
+            );
         }
         let mut json = serde_json::to_vec(&Value::Object(entries)).expect("names and numbers");
         // Readers map the file: numbers have to lie at multiples of eight bytes.
@@ -49,7 +52,8 @@ impl TensorLayout {
 
     /// Creates the file at its full size, with its header.
     pub(crate) fn create(&self, path: &Path) -> Result<(), TrainError> {
-        let file = File::create_new(path).map_err(|source| TrainError::io("create", path, source))?;
+        let file =
+            File::create_new(path).map_err(|source| TrainError::io("create", path, source))?;
         file.write_all_at(&self.header, 0)
             .and_then(|()| file.set_len(self.bytes))
             .map_err(|source| TrainError::io("write", path, source))
@@ -82,7 +86,12 @@ impl<'a> TensorFileWriter<'a> {
     }
 
     /// Writes this rank's slice of tensor number `tensor`; of a replicated one only the first rank writes.
-    pub(crate) fn write(&self, tensor: usize, spec: &ParameterSpec, slice: &[f32]) -> Result<(), TrainError> {
+    pub(crate) fn write(
+        &self,
+        tensor: usize,
+        spec: &ParameterSpec,
+        slice: &[f32],
+    ) -> Result<(), TrainError> {
         if matches!(spec.split, Split::Replicated) && self.rank != 0 {
             return Ok(());
         }

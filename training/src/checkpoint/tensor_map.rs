@@ -30,7 +30,8 @@ impl TensorMap {
     pub(super) fn open(path: &Path) -> Result<Self, TrainError> {
         let file = File::open(path).map_err(|source| TrainError::io("open", path, source))?;
         // SAFETY: checkpoints are written under another name and renamed when complete, and never changed after that.
-        let map = unsafe { Mmap::map(&file) }.map_err(|source| TrainError::io("map", path, source))?;
+        let map =
+            unsafe { Mmap::map(&file) }.map_err(|source| TrainError::io("map", path, source))?;
         let malformed = |source| TrainError::SafeTensors { path: path.to_owned(), source };
         let (header_bytes, metadata) = SafeTensors::read_metadata(&map).map_err(malformed)?;
         let mut tensors = HashMap::new();
@@ -77,16 +78,24 @@ impl TensorMap {
     }
 
     /// Slice of rank `rank` of `size` of the tensor `name`, which has the shape and the split of `spec`. Padded rows are zeros.
-    pub(super) fn slice(&self, name: &str, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
-        let entry = self
-            .tensors
-            .get(name)
-            .ok_or_else(|| TrainError::TensorMissing { path: self.path.clone(), name: name.to_owned() })?;
+    pub(super) fn slice(
+        &self,
+        name: &str,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        let entry = self.tensors.get(name).ok_or_else(|| TrainError::TensorMissing {
+            path: self.path.clone(),
+            name: name.to_owned(),
+        })?;
         let mut slice = vec![0.0; spec.local_shape(rank, size).iter().product()];
         for run in spec.local_runs(rank, size) {
             let begin = entry.begin + run.logical_offset * size_of::<f32>();
             let bytes = &self.map[begin..begin + run.len * size_of::<f32>()];
-            for (value, bytes) in slice[run.local_range()].iter_mut().zip(bytes.chunks_exact(size_of::<f32>())) {
+            for (value, bytes) in
+                slice[run.local_range()].iter_mut().zip(bytes.chunks_exact(size_of::<f32>()))
+            {
                 *value = f32::from_le_bytes(bytes.try_into().expect("chunks of four bytes"));
             }
         }

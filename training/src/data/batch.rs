@@ -29,7 +29,12 @@ impl Batch {
     /// # Panics
     ///
     /// When `samples` is no whole number of samples.
-    pub fn of_samples(samples: &[u32], seq_length: usize, first_sample: usize, scored_targets: usize) -> Self {
+    pub fn of_samples(
+        samples: &[u32],
+        seq_length: usize,
+        first_sample: usize,
+        scored_targets: usize,
+    ) -> Self {
         assert!(samples.len().is_multiple_of(seq_length + 1), "whole samples");
         let rows = || samples.chunks_exact(seq_length + 1);
         Self {
@@ -56,19 +61,28 @@ pub struct BatchSampler {
 
 impl BatchSampler {
     /// The micro-batches of the global batch that starts at place `position` of the training order.
-    pub fn global_batch(&self, position: u64) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
+    pub fn global_batch(
+        &self,
+        position: u64,
+    ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
         self.batches(position, self.global_batch_size as u64)
     }
 
     /// `count` samples from place `position` on, in micro-batches; the last one may be smaller.
-    pub fn batches(&self, position: u64, count: u64) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
+    pub fn batches(
+        &self,
+        position: u64,
+        count: u64,
+    ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
         let seq_length = self.samples.samples().seq_length();
         let scored_targets = count as usize * seq_length;
         (0..count).step_by(self.micro_batch_size).map(move |first| {
             let end = count.min(first + self.micro_batch_size as u64);
             let mut tokens = Vec::with_capacity((end - first) as usize * (seq_length + 1));
             for place in first..end {
-                self.samples.samples().read(self.samples.sample_at(position + place), &mut tokens)?;
+                self.samples
+                    .samples()
+                    .read(self.samples.sample_at(position + place), &mut tokens)?;
             }
             Ok(Batch::of_samples(&tokens, seq_length, first as usize, scored_targets))
         })

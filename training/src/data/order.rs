@@ -35,7 +35,11 @@ impl KeyedPermutation {
     /// The permutation of `0..len` that belongs to `seed` and `epoch`.
     pub fn new(len: u64, seed: u64, epoch: u64) -> Self {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
-        Self { len, half_bits: bits.div_ceil(2).max(1), key: xxh3_64_with_seed(&epoch.to_le_bytes(), seed) }
+        Self {
+            len,
+            half_bits: bits.div_ceil(2).max(1),
+            key: xxh3_64_with_seed(&epoch.to_le_bytes(), seed),
+        }
     }
 
     /// The number at place `position`.

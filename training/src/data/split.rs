@@ -46,7 +46,11 @@ impl SplitWeights {
         let excess = end - documents as i64;
         // Upstream's first boundary can fall to -1 here (shares 0, 1/2, 1/2 of three documents); it is 0 then.
         let [train, validation, test] = ends.map(|end| (end - excess).max(0) as u64);
-        SplitDocuments { train: 0..train, validation: train..validation.max(train), test: validation.max(train)..test }
+        SplitDocuments {
+            train: 0..train,
+            validation: train..validation.max(train),
+            test: validation.max(train)..test,
+        }
     }
 }
 
@@ -59,7 +63,7 @@ impl FromStr for SplitWeights {
         if parts.len() > 3 {
             return Err(refuse(format!("{} weights, at most 3 are possible", parts.len())));
         }
-        let mut weights = [0.0; 3];
+        let mut weights = [0.0_f64; 3];
         for (weight, part) in weights.iter_mut().zip(&parts) {
             *weight = part.parse().map_err(|_| refuse(format!("`{part}` is no number")))?;
             if !weight.is_finite() || *weight < 0.0 {

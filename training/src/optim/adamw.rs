@@ -11,14 +11,13 @@
 //! is off by 1e-5. The update, the decay, the clipping factor and both moments share one pass over memory, which is
 //! what an optimizer step costs. This is the form of PyTorch's `AdamW` and of apex's `FusedAdam`.
 
-use std::collections::HashMap;
-
-use burn::module::{AutodiffModule, Module, ModuleMapper, Param};
+use burn::module::{AutodiffModule, ModuleMapper, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
 
 /// `[optimizer]`: AdamW and the clipping of gradients.
@@ -83,7 +82,10 @@ impl Moments {
 
     /// The moments before the first step, of every parameter that rank `rank` of `size` holds.
     pub fn start(specs: &[ParameterSpec], rank: usize, size: usize) -> Vec<Self> {
-        specs.iter().map(|spec| Self::zeros(spec.local_shape(rank, size).iter().product())).collect()
+        specs
+            .iter()
+            .map(|spec| Self::zeros(spec.local_shape(rank, size).iter().product()))
+            .collect()
     }
 }
 
@@ -95,8 +97,7 @@ pub struct AdamW {
     step: u64,
     /// One entry per parameter, in the order of the parameter table.
     slots: Vec<Slot>,
-    /// Module path to slot.
-    by_path: HashMap<String, usize>,
+    index: ParameterIndex,
 }
 
 #[derive(Debug, Clone)]
@@ -111,15 +112,19 @@ impl AdamW {
     /// # Panics
     ///
     /// When `specs` and `moments` differ in length.
-    pub fn new(config: AdamWConfig, specs: &[ParameterSpec], moments: Vec<Moments>, step: u64) -> Self {
+    pub fn new(
+        config: AdamWConfig,
+        specs: &[ParameterSpec],
+        moments: Vec<Moments>,
+        step: u64,
+    ) -> Self {
         assert_eq!(specs.len(), moments.len(), "one pair of moments per parameter");
-        let by_path = specs.iter().enumerate().map(|(index, spec)| (spec.path.clone(), index)).collect();
         let slots = specs
             .iter()
             .zip(moments)
             .map(|(spec, moments)| Slot { moments, decays: spec.weight_decay })
             .collect();
-        Self { config, step, slots, by_path }
+        Self { config, step, slots, index: ParameterIndex::new(specs) }
     }
 
     /// Moments by parameter, in the order of the parameter table.
@@ -142,7 +147,8 @@ impl AdamW {
     {
         self.step += 1;
         let update = Update::new(&self.config, lr, clip, self.step);
-        let mut mapper = StepMapper { optimizer: self, update, gradients, path: Vec::new(), visited: 0 };
+        let mut mapper =
+            StepMapper { optimizer: self, update, gradients, path: Vec::new(), visited: 0 };
         let model = model.map(&mut mapper);
         let visited = mapper.visited;
         assert_eq!(visited, gradients.len(), "the model has as many parameters as its table");
@@ -184,7 +190,13 @@ impl Update {
     /// # Panics
     ///
     /// When the slices differ in length.
-    pub fn apply(&self, weights: &mut [f32], gradient: &[f32], moments: &mut Moments, decays: bool) {
+    pub fn apply(
+        &self,
+        weights: &mut [f32],
+        gradient: &[f32],
+        moments: &mut Moments,
+        decays: bool,
+    ) {
         /// Elements per task: 256 KiB of each of the four arrays.
         const CHUNK: usize = 1 << 16;
         assert_eq!(weights.len(), gradient.len(), "one gradient per weight");
@@ -200,7 +212,14 @@ impl Update {
             });
     }
 
-    fn apply_chunk(&self, weights: &mut [f32], gradient: &[f32], exp_avg: &mut [f32], exp_avg_sq: &mut [f32], keep: f32) {
+    fn apply_chunk(
+        &self,
+        weights: &mut [f32],
+        gradient: &[f32],
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
+        keep: f32,
+    ) {
         let moments = exp_avg.iter_mut().zip(exp_avg_sq);
         for ((weight, gradient), (m, v)) in weights.iter_mut().zip(gradient).zip(moments) {
             let g = gradient * self.clip;
@@ -230,7 +249,7 @@ impl<B: AutodiffBackend> ModuleMapper<B> for StepMapper<'_> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let index = self.optimizer.by_path[&self.path.join(".")];
+        let index = self.optimizer.index.of(&self.path);
         let slot = &mut self.optimizer.slots[index];
         self.visited += 1;
         let (id, tensor, mapper) = param.consume();

@@ -65,5 +65,8 @@ fn sum_over_group(value: f64, group: &TensorParallelGroup) -> Result<f64, TrainE
         rest -= f64::from(*part);
     }
     let gathered = group.collective().all_gather("grad_norm", &parts)?;
-    Ok(gathered.chunks_exact(3).map(|parts| parts.iter().map(|&part| f64::from(part)).sum::<f64>()).sum())
+    Ok(gathered
+        .chunks_exact(3)
+        .map(|parts| parts.iter().map(|&part| f64::from(part)).sum::<f64>())
+        .sum())
 }

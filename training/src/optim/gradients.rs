@@ -4,27 +4,25 @@
 //! of the mean. burn keeps gradients by tensor; here they become one flat slice per parameter, found by the parameter's
 //! path in the module.
 
-use std::collections::HashMap;
-
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
 use rayon::prelude::*;
 
+use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
 
 /// Sum of gradients, one slice per parameter of this rank.
 #[derive(Debug)]
 pub struct GradientAccumulator {
-    by_path: HashMap<String, usize>,
+    index: ParameterIndex,
     sums: Vec<Option<Vec<f32>>>,
 }
 
 impl GradientAccumulator {
     /// An empty sum for the parameters `specs`.
     pub fn new(specs: &[ParameterSpec]) -> Self {
-        let by_path = specs.iter().enumerate().map(|(index, spec)| (spec.path.clone(), index)).collect();
-        Self { by_path, sums: vec![None; specs.len()] }
+        Self { index: ParameterIndex::new(specs), sums: vec![None; specs.len()] }
     }
 
     /// Adds the gradients of one micro-batch.
@@ -42,7 +40,10 @@ impl GradientAccumulator {
     ///
     /// When a parameter got no gradient: every parameter takes part in the loss.
     pub fn into_gradients(self) -> Vec<Vec<f32>> {
-        self.sums.into_iter().map(|sum| sum.expect("every parameter takes part in the loss")).collect()
+        self.sums
+            .into_iter()
+            .map(|sum| sum.expect("every parameter takes part in the loss"))
+            .collect()
     }
 }
 
@@ -62,7 +63,7 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        let index = self.accumulator.by_path[&self.path.join(".")];
+        let index = self.accumulator.index.of(&self.path);
         let Some(gradient) = param.val().grad_remove(&mut self.gradients) else { return };
         let gradient = gradient.into_data();
         match &mut self.accumulator.sums[index] {
