@@ -3,3 +3,4 @@
 mod evaluation;
 mod inference;
 mod tokenizer;
+mod training;

@@ -61,7 +61,7 @@ impl<B: TpBackend> Embedding<B> {
         let [learned, _] = positions.dims();
         assert!(seq <= learned, "{seq} tokens, but {learned} positions were learned");
         // Most sequences are full; slicing all of it would cost a copy of its gradient.
-        let positions = if seq < learned { positions.slice([0..seq]) } else { positions };
+        let positions = if seq < learned { positions.narrow(0, 0, seq) } else { positions };
         dropout(words + positions.unsqueeze(), self.dropout.mask(key))
     }
 }

@@ -129,7 +129,7 @@ impl LmHead {
         let padded = gathered.len() / (batch * seq);
         let gathered = TensorData::new(gathered, [padded, batch * seq]);
         Tensor::<B, 2>::from_data(gathered, &device)
-            .slice([0..self.vocab_size])
+            .narrow(0, 0, self.vocab_size)
             .transpose()
             .reshape([batch, seq, self.vocab_size])
     }

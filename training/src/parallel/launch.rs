@@ -53,6 +53,10 @@ impl Rank {
 ///
 /// The first cause, with its rank: what `work` returned, [`TrainError::RankPanicked`], or
 /// [`TrainError::Collective`] when the ranks have come apart.
+///
+/// # Panics
+///
+/// When `size` is 0.
 pub fn launch<T: Send>(
     size: usize,
     work: impl Fn(Rank) -> Result<T, TrainError> + Sync,
@@ -65,6 +69,10 @@ pub fn launch<T: Send>(
 /// # Errors
 ///
 /// As [`launch`].
+///
+/// # Panics
+///
+/// When `size` is 0.
 pub fn launch_with_timeout<T: Send>(
     size: usize,
     timeout: Duration,

@@ -4,6 +4,8 @@
 //! With `t = tanh(k·(u + c·u³))`, `k = √(2/π)`, `c = 0.044715`:
 //! `dx = gradient · ((1 + t) / 2 + u · (1 - t²) · k · (1 + 3c·u²) / 2)`.
 
+use std::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
 use rayon::prelude::*;
 
 use super::column_sums::{ROWS_PER_BLOCK, add_up};
@@ -11,10 +13,10 @@ use super::vector::{Vector, fma, normal_cdf, tanh, vectorized};
 use crate::backend::Activation;
 
 /// `√(2/π)`.
-const K: f32 = 0.797_884_56;
+const K: f32 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const C: f32 = 0.044_715;
 /// `1 / √2π`.
-const DENSITY_AT_0: f32 = 0.398_942_28;
+const DENSITY_AT_0: f32 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// `values`, `[rows, bias.len()]`, becomes the output.
 pub fn forward(vector: Vector, values: &mut [f32], bias: &[f32], activation: Activation) {

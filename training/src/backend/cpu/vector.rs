@@ -88,7 +88,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     // Adding 1.5·2^23 leaves the nearest integer in the low bits of the sum.
     const TO_INTEGER: f32 = 12_582_912.0;
     // ln 2 in two parts, the first with enough trailing zeros for n·ln 2 to be exact.
-    const LN_2_HIGH: f32 = 0.693_359_375;
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
 
     // Comparisons, not `clamp`'s min and max, keep what is not a number.
@@ -115,7 +115,7 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn normal_cdf<const FMA: bool>(x: f32) -> (f32, f32) {
     const P: f32 = 0.327_591_1 * std::f32::consts::FRAC_1_SQRT_2;
-    const A: [f32; 5] = [0.254_829_59, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
+    const A: [f32; 5] = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
 
     let density = exp::<FMA>(-0.5 * x * x);
     let t = 1.0 / fma::<FMA>(P, x.abs(), 1.0);

@@ -127,11 +127,11 @@ pub enum CollectiveError {
         /// The rank that came first.
         rank: usize,
         /// What it issued.
-        call: CollectiveCall,
+        call: Box<CollectiveCall>,
         /// The rank that disagrees.
         other_rank: usize,
         /// What that one issued.
-        other: CollectiveCall,
+        other: Box<CollectiveCall>,
     },
     /// Ranks did not come to a collective in time.
     #[error(
@@ -143,7 +143,7 @@ pub enum CollectiveError {
         /// A rank that waited.
         rank: usize,
         /// What it issued.
-        call: CollectiveCall,
+        call: Box<CollectiveCall>,
         /// The ranks that did not come.
         missing: Vec<usize>,
         /// How long it waited.

@@ -99,9 +99,9 @@ impl ThreadCollective {
             Some((rank, first)) if first != call => {
                 let failure = CollectiveError::Mismatch {
                     rank: *rank,
-                    call: first.clone(),
+                    call: Box::new(first.clone()),
                     other_rank: self.rank,
-                    other: call.clone(),
+                    other: Box::new(call.clone()),
                 };
                 return Err(self.end_group(meeting, failure));
             }
@@ -139,7 +139,7 @@ impl ThreadCollective {
                     (0..self.shared.size).filter(|&rank| !meeting.present[rank]).collect();
                 let failure = CollectiveError::TimedOut {
                     rank: self.rank,
-                    call: call.clone(),
+                    call: Box::new(call.clone()),
                     missing,
                     waited: self.shared.timeout,
                 };
