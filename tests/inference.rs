@@ -77,7 +77,7 @@ fn total_nll(
     (window, overlap): (usize, usize),
     batch_size: usize,
 ) -> f64 {
-    let windows = OverlapWindows::new(tokens, positive(window), positive(overlap));
+    let windows = OverlapWindows::new(tokens, window, positive(overlap));
     let scoring: Vec<Window<'_>> = windows.scoring().collect();
     let losses = scoring.chunks(batch_size).flat_map(|batch| scorer.score(batch).unwrap());
     losses.flatten().map(f64::from).sum()
@@ -92,7 +92,7 @@ fn totals_of_overlapping_windows_are_the_references() {
     for case in expected {
         let size = |name: &str| case[name].as_u64().unwrap() as usize;
         let (window, overlap) = (size("window"), size("overlap"));
-        let windows = OverlapWindows::new(&tokens, positive(window), positive(overlap));
+        let windows = OverlapWindows::new(&tokens, window, positive(overlap));
         assert_eq!(windows.num_windows(), size("windows"));
         let total = total_nll(&mut scorer, &tokens, (window, overlap), 4);
         // The reference is f32 too: its own rounding is some 1e-7 of each loss.

@@ -180,7 +180,7 @@ impl WikiText103 {
 
     fn settings(&self, text: &TestText, model: &EvaluatedModel, plan: &EvalPlan) -> Settings {
         Settings {
-            window: model.scorer.seq_length().get(),
+            window: model.scorer.seq_length(),
             overlap: plan.overlap.get(),
             detokenizer: detokenizer::NAME,
             tokenizer: model.tokenizer.name().to_owned(),
@@ -268,8 +268,8 @@ fn perplexity(mean_loss: f64) -> f64 {
     mean_loss.min(MAX_MEAN_LOSS).exp()
 }
 
-fn check_overlap(overlap: NonZeroUsize, window: NonZeroUsize) -> Result<(), EvalError> {
-    if overlap <= window {
+fn check_overlap(overlap: NonZeroUsize, window: usize) -> Result<(), EvalError> {
+    if overlap.get() <= window {
         return Ok(());
     }
     Err(EvalError::Setting {

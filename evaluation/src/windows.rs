@@ -30,9 +30,12 @@ impl<'a> OverlapWindows<'a> {
     ///
     /// When `overlap` exceeds `window`: targets between two windows would be lost.
     #[must_use]
-    pub fn new(tokens: &'a [u32], window: NonZeroUsize, overlap: NonZeroUsize) -> Self {
-        assert!(overlap <= window, "an overlap of {overlap} tokens exceeds the window of {window}");
-        Self { tokens, window: window.get(), overlap: overlap.get() }
+    pub fn new(tokens: &'a [u32], window: usize, overlap: NonZeroUsize) -> Self {
+        assert!(
+            overlap.get() <= window,
+            "an overlap of {overlap} tokens exceeds the window of {window}"
+        );
+        Self { tokens, window, overlap: overlap.get() }
     }
 
     /// Number of targets: every token but the first.

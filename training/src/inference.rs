@@ -34,7 +34,7 @@ pub struct Window<'a> {
 /// Dropping it ends the threads.
 #[derive(Debug)]
 pub struct Scorer {
-    seq_length: NonZeroUsize,
+    seq_length: usize,
     vocab_size: usize,
     ranks: RankThreads,
 }
@@ -56,7 +56,7 @@ impl Scorer {
     {
         config.check_tensor_parallel(tensor_parallel_size.get())?;
         Ok(Self {
-            seq_length: NonZeroUsize::new(config.seq_length).expect("the sizes have been checked"),
+            seq_length: config.seq_length,
             vocab_size: config.vocab_size,
             ranks: RankThreads::start(config.clone(), source, tensor_parallel_size)?,
         })
@@ -64,7 +64,7 @@ impl Scorer {
 
     /// Tokens that the model sees at most.
     #[must_use]
-    pub fn seq_length(&self) -> NonZeroUsize {
+    pub fn seq_length(&self) -> usize {
         self.seq_length
     }
 
@@ -107,7 +107,7 @@ impl Scorer {
     fn check(&self, window: &Window<'_>) {
         let num_inputs = window.tokens.len().saturating_sub(1);
         assert!(
-            num_inputs <= self.seq_length.get() && window.scored.end <= num_inputs,
+            num_inputs <= self.seq_length && window.scored.end <= num_inputs,
             "a window of {num_inputs} inputs that scores {:?} for a model of {} positions",
             window.scored,
             self.seq_length
