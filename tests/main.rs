@@ -3,6 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod collective;
+mod evaluation;
+mod inference;
 mod kernels;
 mod model;
 mod parallel;
+mod tokenizer;
+mod training;
