@@ -1,0 +1,200 @@
+//! Ranks that work together, and ranks that come apart.
+
+use std::time::{Duration, Instant};
+
+use training::TrainError;
+use training::parallel::collective::{CollectiveError, ReduceOp};
+use training::parallel::{Rank, launch, launch_with_timeout};
+
+/// Long enough for threads to start, short enough to wait for in a test.
+const SHORT: Duration = Duration::from_millis(300);
+
+#[test]
+fn all_reduce_adds_in_rank_order_on_every_rank() {
+    // Below and above the size from which ranks share the work, and none at all.
+    for numbers in [0, 1, 1000, 50_001] {
+        let value = |rank: usize, i: usize| 0.1 * (rank + 1) as f32 + 1e-3 * i as f32;
+        let results = launch(4, |rank| {
+            let mut sum: Vec<f32> = (0..numbers).map(|i| value(rank.index(), i)).collect();
+            let mut max = sum.clone();
+            rank.tensor_parallel.all_reduce("sum", &mut sum, ReduceOp::Sum);
+            rank.tensor_parallel.all_reduce("max", &mut max, ReduceOp::Max);
+            Ok((sum, max))
+        });
+        for (sum, max) in results.unwrap() {
+            for i in 0..numbers {
+                let expected = (1..4).fold(value(0, i), |sum, rank| sum + value(rank, i));
+                assert_eq!(sum[i].to_bits(), expected.to_bits());
+                assert_eq!(max[i], value(3, i));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_maximum_with_something_that_is_not_a_number_is_not_a_number() {
+    for broken in 0..3 {
+        let results = launch(3, |rank| {
+            let mut value = [if rank.index() == broken { f32::NAN } else { 1.0 }];
+            rank.tensor_parallel.all_reduce("max", &mut value, ReduceOp::Max);
+            Ok(value[0])
+        });
+        assert!(results.unwrap().iter().all(|value| value.is_nan()));
+    }
+}
+
+#[test]
+fn gather_and_broadcast_give_every_rank_the_same() {
+    for size in [1, 3] {
+        let results = launch(size, |rank| {
+            let collective = rank.tensor_parallel.collective();
+            let own = rank.index() as f32;
+            let gathered = collective.all_gather("gather", &[own, own + 0.5])?;
+            let mut sent = [own; 2];
+            collective.broadcast("broadcast", &mut sent, size - 1)?;
+            collective.barrier("barrier")?;
+            Ok((gathered, sent))
+        });
+        let expected: Vec<f32> =
+            (0..size).flat_map(|rank| [rank as f32, rank as f32 + 0.5]).collect();
+        for (gathered, sent) in results.unwrap() {
+            assert_eq!(gathered, expected);
+            assert_eq!(sent, [(size - 1) as f32; 2]);
+        }
+    }
+}
+
+#[test]
+fn many_calls_of_all_kinds_stay_in_step() {
+    let results = launch(3, |rank| {
+        let mut total = 0.0;
+        for round in 0..500 {
+            let mut buffer = vec![(rank.index() + round) as f32; 1 + round * 40];
+            rank.tensor_parallel.all_reduce("round", &mut buffer, ReduceOp::Sum);
+            assert!(buffer.iter().all(|&sum| sum == (3 + 3 * round) as f32));
+            total += buffer[0];
+        }
+        Ok(total)
+    });
+    assert_eq!(results.unwrap(), vec![(0..500).map(|i| (3 + 3 * i) as f32).sum::<f32>(); 3]);
+}
+
+/// Runs `work` on three ranks that wait for `SHORT`; returns the error and how long it took.
+fn failing(work: impl Fn(Rank) -> Result<(), TrainError> + Sync) -> (TrainError, Duration) {
+    let started = Instant::now();
+    let error = launch_with_timeout(3, SHORT, work).unwrap_err();
+    (error, started.elapsed())
+}
+
+fn reduce(rank: &Rank, name: &str, numbers: usize) {
+    rank.tensor_parallel.all_reduce(name, &mut vec![1.0; numbers], ReduceOp::Sum);
+}
+
+#[test]
+fn a_rank_that_panics_ends_all_at_once() {
+    let (error, took) = failing(|rank| {
+        reduce(&rank, "first", 3);
+        assert!(rank.index() != 2, "out of luck");
+        reduce(&rank, "second", 3);
+        Ok(())
+    });
+    assert_eq!(error.to_string(), "rank 2 panicked: out of luck");
+    assert!(took < SHORT, "the others waited for {took:?}");
+}
+
+#[test]
+fn a_rank_that_returns_an_error_ends_all_at_once() {
+    let (error, took) = failing(|rank| {
+        if rank.index() == 1 {
+            return Err(TrainError::UnknownParameter { path: "nowhere".to_owned() });
+        }
+        reduce(&rank, "never", 3);
+        Ok(())
+    });
+    assert_eq!(error.to_string(), "rank 1: the model has no parameter nowhere");
+    assert!(took < SHORT, "the others waited for {took:?}");
+}
+
+#[test]
+fn a_rank_that_does_not_come_ends_the_others_in_time() {
+    let (error, took) = failing(|rank| {
+        reduce(&rank, "layer.mlp.g", 6);
+        if rank.index() == 1 {
+            std::thread::sleep(2 * SHORT);
+        }
+        reduce(&rank, "layer.attention.f", 24);
+        Ok(())
+    });
+    let message = error.to_string();
+    let expected = "waited 0.3 s in all_reduce(sum) \"layer.attention.f\" (call 1, 24 numbers) \
+                    for rank 1";
+    assert!(message.contains(expected), "{message}");
+    assert!(took < 4 * SHORT, "took {took:?}");
+}
+
+#[test]
+fn a_rank_that_has_left_is_missed() {
+    let (error, _) = failing(|rank| {
+        if rank.index() != 0 {
+            reduce(&rank, "loss.sum", 5);
+        }
+        Ok(())
+    });
+    let message = error.to_string();
+    assert!(message.contains("\"loss.sum\" (call 0, 5 numbers) for rank 0"), "{message}");
+}
+
+#[test]
+fn ranks_that_issue_different_collectives_are_told_apart() {
+    type Work = fn(&Rank);
+    let pairs: [(Work, Work, [&str; 2]); 3] = [
+        (
+            |rank| reduce(rank, "layer.mlp.g", 8),
+            |rank| reduce(rank, "layer.mlp.f", 8),
+            ["all_reduce(sum) \"layer.mlp.g\" (call 0, 8 numbers)", "\"layer.mlp.f\""],
+        ),
+        (
+            |rank| reduce(rank, "grad_norm", 8),
+            |rank| reduce(rank, "grad_norm", 9),
+            ["(call 0, 8 numbers)", "(call 0, 9 numbers)"],
+        ),
+        (
+            |rank| reduce(rank, "same", 8),
+            |rank| drop(rank.tensor_parallel.all_gather("same", &[0.0; 8])),
+            ["all_reduce(sum) \"same\"", "all_gather \"same\""],
+        ),
+    ];
+    for (work, other, parts) in pairs {
+        let (error, took) = failing(|rank| {
+            if rank.index() == 1 {
+                other(&rank)
+            } else {
+                work(&rank)
+            }
+            Ok(())
+        });
+        let is_mismatch =
+            matches!(&error, TrainError::Collective(CollectiveError::Mismatch { .. }));
+        assert!(is_mismatch, "{error}");
+        for part in parts.into_iter().chain(["rank 1 "]) {
+            assert!(error.to_string().contains(part), "{part:?} is not in {error}");
+        }
+        assert!(took < SHORT, "the ranks waited for {took:?}");
+    }
+}
+
+#[test]
+fn a_group_that_came_apart_in_the_backward_pass_ends() {
+    use training::parallel::{Region, copy_to_region};
+    type Tensor = burn::tensor::Tensor<training::backend::CpuAutodiff, 1>;
+    let (error, took) = failing(|rank| {
+        let region = Region::new(&rank.tensor_parallel, "layer.mlp");
+        let x = Tensor::ones([3], &Default::default()).require_grad();
+        let y = copy_to_region(x.clone(), &region).sum();
+        assert!(rank.index() != 1, "no backward here");
+        y.backward();
+        Ok(())
+    });
+    assert_eq!(error.to_string(), "rank 1 panicked: no backward here");
+    assert!(took < SHORT, "the others waited for {took:?}");
+}

@@ -1,0 +1,312 @@
+//! The fused operations against plain ones, and their AVX2 code against the portable.
+
+use burn::tensor::activation::softmax;
+use burn::tensor::{Bool, Tensor, TensorData};
+use training::backend::cpu::causal_softmax::AttentionShape;
+use training::backend::cpu::head::{Head, head};
+use training::backend::cpu::vector::Vector;
+use training::backend::cpu::{bias_gelu as gelu_kernel, causal_softmax as softmax_kernel};
+use training::backend::cpu::{dropout as dropout_kernel, layer_norm as norm_kernel};
+use training::backend::{Activation, CpuAutodiff, HeadGradients};
+use training::backend::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite, philox4x32};
+use training::parallel::{Targets, TensorParallelGroup, VocabularyRange};
+
+type T<const D: usize> = Tensor<CpuAutodiff, D>;
+
+/// Odd sizes, so that no loop ends on a whole vector.
+const BATCH: usize = 3;
+const SEQ: usize = 29;
+const WIDTH: usize = 45;
+
+fn made_up(seed: u32, count: usize) -> Vec<f32> {
+    let draw = |i| philox4x32([seed, 1], [i as u32, 0, 0, 0])[0];
+    (0..count).map(|i| (f64::from(draw(i)) / 1_073_741_824.0 - 2.0) as f32).collect()
+}
+
+fn tensor<const D: usize>(values: &[f32], shape: [usize; D]) -> T<D> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), &Default::default())
+}
+
+fn leaf<const D: usize>(seed: u32, shape: [usize; D]) -> T<D> {
+    tensor(&made_up(seed, shape.iter().product()), shape).require_grad()
+}
+
+fn values<const D: usize>(tensor: Tensor<impl burn::tensor::backend::Backend, D>) -> Vec<f32> {
+    tensor.into_data().to_vec().unwrap()
+}
+
+fn assert_close(found: &[f32], expected: &[f32], tolerance: f32, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let close = (found - expected).abs() <= tolerance * expected.abs().max(1.0);
+        assert!(close, "{what} at {i}: {found}, expected {expected}");
+    }
+}
+
+/// Checks that `fused` and `plain` return the same and have the same gradients; both take the
+/// same leaves. Tolerances are a few roundings of f32 in sums of 87 rows.
+fn assert_same<const D: usize, const N: usize>(
+    leaves: impl Fn() -> (T<D>, [T<1>; N]),
+    fused: impl Fn(T<D>, [T<1>; N]) -> T<D>,
+    plain: impl Fn(T<D>, [T<1>; N]) -> T<D>,
+) {
+    let run = |operation: &dyn Fn(T<D>, [T<1>; N]) -> T<D>| {
+        let (input, vectors) = leaves();
+        let output = operation(input.clone(), vectors.clone());
+        let weights = made_up(99, output.shape().num_elements());
+        let shape = output.dims();
+        let grads = (output.clone() * tensor(&weights, shape)).sum().backward();
+        let mut found = vec![values(output), values(input.grad(&grads).unwrap())];
+        found.extend(vectors.map(|vector| values(vector.grad(&grads).unwrap())));
+        found
+    };
+    for (i, (found, expected)) in run(&fused).iter().zip(run(&plain)).enumerate() {
+        assert_close(found, &expected, 2e-5, &format!("result {i}"));
+    }
+}
+
+const SHAPE: [usize; 3] = [BATCH, SEQ, WIDTH];
+
+#[test]
+fn layer_norm_equals_plain_operations() {
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH]), leaf(3, [WIDTH])]),
+        |x, [gain, bias]| layer_norm(x, gain, bias, 1e-5),
+        |x, [gain, bias]| {
+            let centered = x.clone() - x.mean_dim(2);
+            let variance = centered.clone().powf_scalar(2.0).mean_dim(2);
+            let normed = centered / (variance + 1e-5).sqrt();
+            normed * gain.unsqueeze() + bias.unsqueeze()
+        },
+    );
+}
+
+#[test]
+fn bias_gelu_equals_plain_operations() {
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
+        |x, [bias]| bias_gelu(x, bias, Activation::Gelu),
+        |x, [bias]| {
+            let u: T<3> = x + bias.unsqueeze();
+            u.clone() * ((u / 2_f32.sqrt()).erf() + 1.0) * 0.5
+        },
+    );
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
+        |x, [bias]| bias_gelu(x, bias, Activation::GeluTanh),
+        |x, [bias]| {
+            let u: T<3> = x + bias.unsqueeze();
+            let k = (2.0 / std::f32::consts::PI).sqrt();
+            let inner = (u.clone() + u.clone().powf_scalar(3.0) * 0.044_715) * k;
+            u * (inner.tanh() + 1.0) * 0.5
+        },
+    );
+}
+
+fn mask(site: DropoutSite) -> DropoutMask {
+    DropoutMask::new(&DropoutKey { seed: 1, step: 2, first_sample: 3 }, site, 4, 0.3)
+}
+
+/// The mask as numbers, `len` for each sample and head.
+fn mask_values(mask: &DropoutMask, samples: usize, heads: usize, len: usize) -> Vec<f32> {
+    let one = |sample, head| {
+        let blocks =
+            (0..len.div_ceil(4)).flat_map(|block| mask.factors(sample, head, block as u32));
+        blocks.take(len).collect::<Vec<_>>()
+    };
+    (0..samples).flat_map(|sample| (0..heads).flat_map(move |head| one(sample, head))).collect()
+}
+
+#[test]
+fn dropout_multiplies_by_the_keyed_mask() {
+    let mask = mask(DropoutSite::Embedding);
+    let plain_mask = mask_values(&mask, BATCH, 1, SEQ * WIDTH);
+    assert_same(
+        || (leaf(1, SHAPE), []),
+        |x, []| dropout(x, Some(mask)),
+        |x, []| x * tensor(&plain_mask, SHAPE),
+    );
+    let residual = leaf::<3>(7, SHAPE);
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
+        |x, [bias]| bias_dropout_add(x, bias, residual.clone(), Some(mask)),
+        |x, [bias]| (x + bias.unsqueeze()) * tensor(&plain_mask, SHAPE) + residual.clone(),
+    );
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
+        |residual, [bias]| bias_dropout_add(leaf(7, SHAPE), bias, residual, Some(mask)),
+        |residual, [bias]| {
+            (leaf::<3>(7, SHAPE) + bias.unsqueeze()) * tensor(&plain_mask, SHAPE) + residual
+        },
+    );
+    assert_same(
+        || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
+        |x, [bias]| bias_dropout_add(x, bias, residual.clone(), None),
+        |x, [bias]| x + bias.unsqueeze() + residual.clone(),
+    );
+}
+
+#[test]
+fn causal_softmax_equals_plain_operations() {
+    let shape = [BATCH, 2, SEQ, SEQ];
+    let device = Default::default();
+    let later: Tensor<CpuAutodiff, 4, Bool> =
+        Tensor::<CpuAutodiff, 2, Bool>::tril_mask([SEQ, SEQ], 0, &device).unsqueeze();
+    let plain = |scores: T<4>| softmax((scores * 0.7).mask_fill(later.clone(), -1e4), 3);
+    assert_same(
+        || (leaf(1, shape), []),
+        |scores, []| causal_softmax(scores, 0.7, None),
+        |scores, []| plain(scores),
+    );
+    let mask = mask(DropoutSite::AttentionProbabilities);
+    let plain_mask = mask_values(&mask, BATCH, 2, SEQ * SEQ);
+    assert_same(
+        || (leaf(1, shape), []),
+        |scores, []| causal_softmax(scores, 0.7, Some(mask)),
+        |scores, []| plain(scores) * tensor(&plain_mask, shape),
+    );
+}
+
+/// `erf` in f64 by its series, for |x| up to 3.
+fn erf(x: f64) -> f64 {
+    let terms = (0..80).scan(x, |power, n| {
+        let term = *power / f64::from(2 * n + 1);
+        *power *= -x * x / f64::from(n + 1);
+        Some(term)
+    });
+    terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+#[test]
+fn gelu_is_accurate_over_its_whole_range() {
+    for vector in [Vector::best(), Vector::portable()] {
+        let inputs: Vec<f32> = (-4200..=4200).map(|i| i as f32 * 1e-3).collect();
+        let mut outputs = inputs.clone();
+        gelu_kernel::forward(vector, &mut outputs, &vec![0.0; inputs.len()], Activation::Gelu);
+        for (&x, &y) in inputs.iter().zip(&outputs) {
+            let exact = f64::from(x) * 0.5 * (1.0 + erf(f64::from(x) / 2_f64.sqrt()));
+            let error = (f64::from(y) - exact).abs();
+            // 3e-7 of Φ, times x, and a rounding of the result.
+            assert!(error <= 3e-7 * f64::from(x.abs()) + 1.2e-7 * exact.abs(), "{x}: {y}");
+        }
+        let mut extremes = [-1e30, -50.0, 50.0, 1e30, f32::NAN];
+        gelu_kernel::forward(vector, &mut extremes, &[0.0; 5], Activation::Gelu);
+        assert!(extremes[0].abs() < 1e-7 && extremes[1].abs() < 1e-7);
+        assert_eq!(extremes[2..4], [50.0, 1e30]);
+        assert!(extremes[4].is_nan());
+    }
+}
+
+/// Both versions do the same arithmetic but for fused multiply-adds.
+const AVX2_TOLERANCE: f32 = 1e-6;
+
+#[test]
+fn avx2_and_portable_kernels_agree() {
+    let rows = 3 * 64 + 5;
+    let (input, gain, bias) = (made_up(1, rows * WIDTH), made_up(2, WIDTH), made_up(3, WIDTH));
+    let both = [Vector::best(), Vector::portable()];
+
+    let [fast, slow] = both.map(|vector| {
+        let mut output = vec![0.0; input.len()];
+        norm_kernel::forward(vector, &input, &gain, &bias, 1e-5, &mut output);
+        let mut gradient = made_up(4, input.len());
+        let (dgain, dbias) = norm_kernel::backward(vector, &input, &gain, 1e-5, &mut gradient);
+        [output, gradient, dgain, dbias]
+    });
+    assert_both("layer norm", &fast, &slow, 1e-5);
+
+    for activation in [Activation::Gelu, Activation::GeluTanh] {
+        let [fast, slow] = both.map(|vector| {
+            let mut output = input.clone();
+            gelu_kernel::forward(vector, &mut output, &bias, activation);
+            let mut gradient = made_up(4, input.len());
+            let dbias = gelu_kernel::backward(vector, &input, &bias, activation, &mut gradient);
+            [output, gradient, dbias]
+        });
+        assert_both("gelu", &fast, &slow, 1e-5);
+    }
+
+    let mask = mask(DropoutSite::MlpOutput);
+    let [fast, slow] = both.map(|vector| {
+        let mut values = made_up(5, BATCH * SEQ * WIDTH);
+        dropout_kernel::apply(vector, &mut values, SEQ * WIDTH, &mask);
+        [values]
+    });
+    assert_both("dropout", &fast, &slow, 0.0);
+
+    let shape = AttentionShape { heads: 2, seq: SEQ };
+    let [fast, slow] = both.map(|vector| {
+        let mut probabilities = made_up(6, 4 * SEQ * SEQ);
+        softmax_kernel::forward(vector, &mut probabilities, SEQ, 0.3);
+        let mut gradient = made_up(7, 4 * SEQ * SEQ);
+        let mask = Some(&mask);
+        softmax_kernel::backward(vector, &probabilities, shape, 0.3, mask, &mut gradient);
+        [probabilities, gradient]
+    });
+    assert_both("causal softmax", &fast, &slow, AVX2_TOLERANCE);
+
+    let tokens: Vec<u32> = (0..rows as u32).map(|i| i % 130).collect();
+    let targets = Targets::new(&tokens, &made_up(8, rows));
+    let vocabulary = VocabularyRange { first: 0, rows: 256, tokens: 130 };
+    let table = made_up(9, 256 * WIDTH);
+    let [fast, slow] = both.map(|vector| {
+        let input = Head {
+            hidden: &input,
+            table: &table,
+            width: WIDTH,
+            targets: &targets,
+            vocabulary: &vocabulary,
+        };
+        let gradients = HeadGradients { hidden: true, weight: true };
+        let result = head(vector, input, &TensorParallelGroup::single(), gradients);
+        [result.row_losses, result.hidden_gradient.unwrap(), result.table_gradient.unwrap()]
+    });
+    assert_both("head", &fast, &slow, 1e-5);
+}
+
+fn assert_both<const N: usize>(
+    what: &str,
+    fast: &[Vec<f32>; N],
+    slow: &[Vec<f32>; N],
+    tolerance: f32,
+) {
+    for (fast, slow) in fast.iter().zip(slow) {
+        assert_close(fast, slow, tolerance, what);
+    }
+}
+
+#[test]
+fn what_is_not_a_number_stays_so() {
+    let with_nan = |len: usize, at: usize| {
+        let mut values = made_up(1, len);
+        values[at] = f32::NAN;
+        values
+    };
+    for vector in [Vector::best(), Vector::portable()] {
+        // In a whole vector, and in what is left after whole vectors.
+        for at in [3, WIDTH - 1] {
+            let mut output = vec![0.0; WIDTH];
+            let (ones, zeros) = (vec![1.0; WIDTH], vec![0.0; WIDTH]);
+            norm_kernel::forward(vector, &with_nan(WIDTH, at), &ones, &zeros, 1e-5, &mut output);
+            assert!(output.iter().all(|x| x.is_nan()));
+
+            let mut scores = with_nan(WIDTH * WIDTH, (WIDTH - 1) * WIDTH + at);
+            softmax_kernel::forward(vector, &mut scores, WIDTH, 1.0);
+            assert!(scores[(WIDTH - 1) * WIDTH..].iter().all(|x| x.is_nan()));
+
+            let vocabulary = VocabularyRange { first: 0, rows: WIDTH, tokens: WIDTH };
+            let targets = Targets::new(&[0], &[1.0]);
+            let input = Head {
+                hidden: &[1.0],
+                table: &with_nan(WIDTH, at),
+                width: 1,
+                targets: &targets,
+                vocabulary: &vocabulary,
+            };
+            let gradients = HeadGradients { hidden: true, weight: true };
+            let result = head(vector, input, &TensorParallelGroup::single(), gradients);
+            assert!(result.row_losses[0].is_nan());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The loss over a split vocabulary, against a reference in f64.
+
+use serde_json::Value;
+use training::backend::Cpu;
+use training::parallel::{
+    LmHead, Region, Targets, VocabularyRange, launch, vocab_parallel_cross_entropy,
+};
+
+use super::{assert_close, constant, leaf, made_up, values};
+
+/// Positions and vocabulary of the reference.
+const ROWS: usize = 15;
+const VOCABULARY: usize = 16;
+
+struct Reference {
+    logits: Vec<f32>,
+    targets: Vec<u32>,
+    loss_gradients: Vec<f32>,
+    losses: Vec<f32>,
+    logit_gradients: Vec<f32>,
+}
+
+impl Reference {
+    fn read() -> Self {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/vocab_parallel_cross_entropy.json"
+        );
+        let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let numbers = |name: &str| -> Vec<f32> {
+            flatten(&file[name]).into_iter().map(|x| x as f32).collect()
+        };
+        Self {
+            logits: numbers("logits"),
+            targets: numbers("target").into_iter().map(|x| x as u32).collect(),
+            loss_gradients: numbers("grad_output"),
+            losses: numbers("loss"),
+            logit_gradients: numbers("grad_logits"),
+        }
+    }
+}
+
+fn flatten(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(values) => values.iter().flat_map(flatten).collect(),
+        number => vec![number.as_f64().unwrap()],
+    }
+}
+
+/// A part of the vocabulary, and the rows of the identity for it: with these as the table, the
+/// hidden states are the logits.
+fn part_of_identity(rank: usize, size: usize) -> (VocabularyRange, Vec<f32>) {
+    let rows = VOCABULARY / size;
+    let first = rank * rows;
+    let mut table = vec![0.0; rows * VOCABULARY];
+    for row in 0..rows {
+        table[row * VOCABULARY + first + row] = 1.0;
+    }
+    (VocabularyRange { first, rows, tokens: rows }, table)
+}
+
+#[test]
+fn losses_and_logit_gradients_are_those_of_the_reference() {
+    let reference = Reference::read();
+    let targets = Targets::new(&reference.targets, &reference.loss_gradients);
+    for size in [1, 2, 4, 8] {
+        let results = launch(size, |rank| {
+            let region = Region::new(&rank.tensor_parallel, "test");
+            let (vocabulary, table) = part_of_identity(rank.index(), size);
+            let logits = leaf(&reference.logits, [ROWS, VOCABULARY]);
+            let table = constant(&table, [vocabulary.rows, VOCABULARY]);
+            let copied = training::parallel::copy_to_region(logits.clone(), &region);
+            let loss = vocab_parallel_cross_entropy(copied, table, &targets, &vocabulary, &region);
+            let value = loss.clone().into_scalar();
+            Ok((value, values(logits.grad(&loss.backward()).unwrap())))
+        });
+        let weighted = reference.losses.iter().zip(&reference.loss_gradients);
+        let expected: f32 = weighted.map(|(loss, weight)| loss * weight).sum();
+        for (loss, gradient) in results.unwrap() {
+            assert!((loss - expected).abs() < 1e-5 * expected, "{loss}, expected {expected}");
+            // Probabilities times weights below 1, in f32.
+            assert_close(&gradient, &reference.logit_gradients, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
+    let reference = Reference::read();
+    for size in [1, 2] {
+        let results = launch(size, |rank| {
+            // Rank 0 holds 128 rows, of which 16 are tokens; rank 1 holds padding only.
+            let head = LmHead::new("head", VOCABULARY, &rank.tensor_parallel);
+            let mut table = vec![0.0; 128 * VOCABULARY];
+            if rank.is_main() {
+                table[..VOCABULARY * VOCABULARY].copy_from_slice(&part_of_identity(0, 1).1);
+            }
+            let hidden = super::constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
+            let table = super::constant::<2>(&table, [128, VOCABULARY]).inner();
+            Ok(head.token_losses::<Cpu>(hidden, table, &reference.targets))
+        });
+        for losses in results.unwrap() {
+            assert_close(&losses, &reference.losses, 1e-5);
+        }
+    }
+}
+
+/// More rows than one chunk, logits far apart between ranks, and a table whose gradient is asked
+/// for, against burn's own operations on the whole.
+#[test]
+fn large_and_lopsided_logits_agree_with_plain_operations() {
+    use burn::tensor::activation::log_softmax;
+    const WIDTH: usize = 8;
+    const TOKENS: usize = 256;
+    let rows = 700;
+    let hidden = made_up(1, rows * WIDTH);
+    // The second half of the vocabulary scores hundreds below the first, so that on two ranks
+    // one rank's exponentials vanish beside the other's.
+    let mut table = made_up(2, TOKENS * WIDTH);
+    let hidden: Vec<f32> =
+        hidden.chunks_exact(WIDTH).flat_map(|row| [&[1.0], &row[1..]].concat()).collect();
+    for (token, row) in table.chunks_exact_mut(WIDTH).enumerate() {
+        row[0] = if token < TOKENS / 2 { 3.0 } else { -300.0 };
+    }
+    let targets: Vec<u32> = (0..rows as u32).map(|i| (i * 37) % TOKENS as u32).collect();
+    let weights = made_up(3, rows);
+
+    let plain = {
+        let (hidden, table) = (leaf(&hidden, [rows, WIDTH]), leaf(&table, [TOKENS, WIDTH]));
+        let log_probs = log_softmax(hidden.clone().matmul(table.clone().transpose()), 1);
+        let indices: Vec<i64> = targets.iter().map(|&target| i64::from(target)).collect();
+        let indices = burn::tensor::Tensor::from_data(
+            burn::tensor::TensorData::new(indices, [rows, 1]),
+            &Default::default(),
+        );
+        let weights = constant(&weights, [rows, 1]);
+        let loss = -(log_probs.gather(1, indices) * weights).sum();
+        let value = loss.clone().into_scalar();
+        let grads = loss.backward();
+        (value, values(hidden.grad(&grads).unwrap()), values(table.grad(&grads).unwrap()))
+    };
+
+    for size in [1, 2] {
+        let part = TOKENS / size;
+        let results = launch(size, |rank| {
+            let region = Region::new(&rank.tensor_parallel, "test");
+            let first = rank.index() * part;
+            let own = &table[first * WIDTH..(first + part) * WIDTH];
+            let (hidden, own) = (leaf(&hidden, [rows, WIDTH]), leaf(own, [part, WIDTH]));
+            let vocabulary = VocabularyRange { first, rows: part, tokens: part };
+            let copied = training::parallel::copy_to_region(hidden.clone(), &region);
+            let targets = Targets::new(&targets, &weights);
+            let loss =
+                vocab_parallel_cross_entropy(copied, own.clone(), &targets, &vocabulary, &region);
+            let value = loss.clone().into_scalar();
+            // A loss that is scaled afterwards scales its gradients.
+            let grads = (loss * 2.0).backward();
+            Ok((value, values(hidden.grad(&grads).unwrap()), values(own.grad(&grads).unwrap())))
+        });
+        for (rank, (loss, hidden, table)) in results.unwrap().into_iter().enumerate() {
+            assert!((loss - plain.0).abs() < 1e-4 * plain.0.abs());
+            let doubled = |values: &[f32]| values.iter().map(|x| 2.0 * x).collect::<Vec<_>>();
+            // Gradients of the hidden states reach 600, those of the table 10.
+            assert_close(&hidden, &doubled(&plain.1), 1e-3);
+            let first = rank * part * WIDTH;
+            assert_close(&table, &doubled(&plain.2[first..first + part * WIDTH]), 1e-4);
+        }
+    }
+}
