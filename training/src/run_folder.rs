@@ -66,7 +66,7 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError
         }
         Resume::Auto => {
             let earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
-            if let Some(difference) = earlier.difference(&RunRecord::of(plan)) {
+            if let Some(difference) = earlier.difference(&RunRecord::of(plan).as_read()) {
                 return Err(refuse(format!("it holds another run: {difference}")));
             }
             newest_complete(&out.join(CHECKPOINTS))
@@ -106,6 +106,12 @@ impl RunRecord {
             config: plan.config.clone(),
             data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
         }
+    }
+
+    /// The record as it reads from a file: serde_json may change the last bit of a number on the way.
+    fn as_read(&self) -> Self {
+        let json = serde_json::to_vec(self).expect("a record is plain data");
+        serde_json::from_slice(&json).expect("what was just written")
     }
 
     /// The first thing that makes two runs different, in the user's words.
