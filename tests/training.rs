@@ -171,7 +171,8 @@ fn logged(run: &Path, key: &str) -> Vec<f64> {
 /// The largest relative difference of two sequences of the same length.
 fn relative_difference(left: &[f64], right: &[f64]) -> f64 {
     assert_eq!(left.len(), right.len());
-    let differences = left.iter().zip(right).map(|(left, right)| (left - right).abs() / right.abs());
+    let differences =
+        left.iter().zip(right).map(|(left, right)| (left - right).abs() / right.abs());
     differences.fold(0.0, f64::max)
 }
 

@@ -47,9 +47,10 @@ fn set(table: &mut Table, assignment: &str) -> anyhow::Result<()> {
         .ok_or_else(|| anyhow!("--set {assignment}: write it as section.key=value"))?;
     let (path, value) = (path.trim(), value.trim());
     let mut keys: Vec<&str> = path.split('.').collect();
-    let last = keys.pop().filter(|key| !key.is_empty()).ok_or_else(|| {
-        anyhow!("--set {assignment}: there is no key before the equals sign")
-    })?;
+    let last = keys
+        .pop()
+        .filter(|key| !key.is_empty())
+        .ok_or_else(|| anyhow!("--set {assignment}: there is no key before the equals sign"))?;
     let mut section = table;
     for key in keys {
         section = section

@@ -63,7 +63,9 @@ pub(crate) fn run(
     config.limit = args.limit.or(config.limit);
     config.tensor_parallel_size = args.tp.unwrap_or(config.tensor_parallel_size);
     let task = match args.task {
-        TaskName::Wikitext103 => Task::WikiText103(WikiText103 { name: "wikitext103".into(), data: args.data.clone() }),
+        TaskName::Wikitext103 => {
+            Task::WikiText103(WikiText103 { name: "wikitext103".into(), data: args.data.clone() })
+        }
     };
     let plan = config.validate(args.checkpoint.clone(), vec![task])?;
     let report = evaluate(&plan, progress).context("cannot evaluate")?;

@@ -90,9 +90,8 @@ impl Progress {
 fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let registered =
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)));
+        let registered = signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)));
         if let Err(error) = registered {
             tracing::warn!(signal, %error, "cannot catch the signal: it will end the program at once");
         }
@@ -105,7 +104,10 @@ impl Observer for Progress {
         self.finish();
         let bar = (self.style == Style::Bar).then(|| self.draw_bar(stage, total, unit));
         if self.style == Style::Lines {
-            info!("{stage}: {}", total.map_or_else(|| "started".into(), |total| amount(total, unit)));
+            info!(
+                "{stage}: {}",
+                total.map_or_else(|| "started".into(), |total| amount(total, unit))
+            );
         }
         let now = Instant::now();
         let stage = Stage {
@@ -154,7 +156,8 @@ impl Progress {
             Some(_) => format!("{{prefix:>24}} {{wide_bar}} {amount}, {rate}, {{eta}} left"),
             None => format!("{{prefix:>24}} {{spinner}} {{human_pos}} {}, {rate}", plural(unit)),
         };
-        let style = ProgressStyle::with_template(&template).expect("the templates are constant and valid");
+        let style =
+            ProgressStyle::with_template(&template).expect("the templates are constant and valid");
         let bar = self.bars.add(ProgressBar::no_length());
         if let Some(total) = total {
             bar.set_length(total);

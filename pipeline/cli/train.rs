@@ -43,8 +43,7 @@ pub(crate) fn run(
     if let Some(tp) = args.tp {
         config.parallel.tensor_parallel_size = tp;
     }
-    let paths =
-        RunPaths { data: args.data.clone(), out: args.out.clone(), resume: Resume::Auto };
+    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume: Resume::Auto };
     let plan = config.validate(paths).context("cannot start training")?;
     let report = train(&plan, progress).context("training failed")?;
     if global.json {
@@ -70,9 +69,6 @@ pub(crate) fn summary(report: &TrainReport) -> String {
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", format!("{:.0}", report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),
-        row(
-            "checkpoint",
-            report.checkpoint.as_ref().map_or_else(|| "-".into(), |path| path.display().to_string()),
-        ),
+        row("checkpoint", report.checkpoint.display().to_string()),
     ])
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use corpus::DataFolder;
 use proptest::prelude::*;
 use serde_json::Value;
-use training::data::{BatchSampler, KeyedPermutation, OrderedSamples, SampleOrder, Samples, SplitWeights};
+use training::data::{
+    BatchSampler, KeyedPermutation, OrderedSamples, SampleOrder, Samples, SplitWeights,
+};
 
 use super::data_folder;
 
@@ -29,7 +31,8 @@ fn documents_are_divided_as_the_reference_divides_them() {
         let weights: SplitWeights = row["split"].as_str().unwrap().parse().unwrap();
         let split = weights.divide(row["size"].as_u64().unwrap());
         let found = [split.train.start, split.train.end, split.validation.end, split.test.end];
-        let expected: Vec<u64> = row["index"].as_array().unwrap().iter().map(|end| end.as_u64().unwrap()).collect();
+        let expected: Vec<u64> =
+            row["index"].as_array().unwrap().iter().map(|end| end.as_u64().unwrap()).collect();
         assert_eq!(found[..], expected, "{row}");
     }
 }
@@ -108,8 +111,14 @@ fn micro_batches_cut_a_global_batch_without_changing_it() {
     let whole: Vec<_> = sampler(6).global_batch(12).map(Result::unwrap).collect();
     let parts: Vec<_> = sampler(2).global_batch(12).map(Result::unwrap).collect();
     assert_eq!(parts.iter().map(|part| part.first_sample).collect::<Vec<_>>(), [0, 2, 4]);
-    assert_eq!(parts.iter().flat_map(|part| part.tokens.clone()).collect::<Vec<_>>(), whole[0].tokens);
-    assert_eq!(parts.iter().flat_map(|part| part.targets.clone()).collect::<Vec<_>>(), whole[0].targets);
+    assert_eq!(
+        parts.iter().flat_map(|part| part.tokens.clone()).collect::<Vec<_>>(),
+        whole[0].tokens
+    );
+    assert_eq!(
+        parts.iter().flat_map(|part| part.targets.clone()).collect::<Vec<_>>(),
+        whole[0].targets
+    );
     assert_eq!(parts[0].loss_weights, vec![1.0 / 48.0; 16]);
 }
 

@@ -16,36 +16,48 @@ fn golden(name: &str) -> Vec<Value> {
 fn check_schedule(goldens: &str, schedule: &LrSchedule) {
     for row in golden(goldens) {
         let step = row["t"].as_u64().unwrap();
-        for (key, rule) in [("paper", ScheduleRule::Paper), ("megatron_v1", ScheduleRule::MegatronV1)] {
-            let (expected, found) = (row[key].as_f64().unwrap(), LrSchedule { rule, ..schedule.clone() }.at(step));
+        for (key, rule) in
+            [("paper", ScheduleRule::Paper), ("megatron_v1", ScheduleRule::MegatronV1)]
+        {
+            let (expected, found) =
+                (row[key].as_f64().unwrap(), LrSchedule { rule, ..schedule.clone() }.at(step));
             // Both sides are f64; a few rounding errors of the peak.
-            assert!((expected - found).abs() < 1e-18, "{goldens} {key} at {step}: {found} is not {expected}");
+            assert!(
+                (expected - found).abs() < 1e-18,
+                "{goldens} {key} at {step}: {found} is not {expected}"
+            );
         }
     }
 }
 
 #[test]
 fn gpt2_schedule_equals_the_reference() {
-    check_schedule("lr_gpt2.json", &LrSchedule {
-        peak: 1.5e-4,
-        min: 1e-5,
-        warmup_steps: 3_000,
-        train_steps: 300_000,
-        decay: Decay::Cosine,
-        rule: ScheduleRule::Paper,
-    });
+    check_schedule(
+        "lr_gpt2.json",
+        &LrSchedule {
+            peak: 1.5e-4,
+            min: 1e-5,
+            warmup_steps: 3_000,
+            train_steps: 300_000,
+            decay: Decay::Cosine,
+            rule: ScheduleRule::Paper,
+        },
+    );
 }
 
 #[test]
 fn bert_schedule_equals_the_reference() {
-    check_schedule("lr_bert.json", &LrSchedule {
-        peak: 1e-4,
-        min: 0.0,
-        warmup_steps: 10_000,
-        train_steps: 2_000_000,
-        decay: Decay::Linear,
-        rule: ScheduleRule::Paper,
-    });
+    check_schedule(
+        "lr_bert.json",
+        &LrSchedule {
+            peak: 1e-4,
+            min: 0.0,
+            warmup_steps: 10_000,
+            train_steps: 2_000_000,
+            decay: Decay::Linear,
+            rule: ScheduleRule::Paper,
+        },
+    );
 }
 
 #[test]
@@ -137,7 +149,8 @@ fn adamw_follows_its_formula_in_f64_over_many_steps() {
         v = config.beta2 * v + (1.0 - config.beta2) * g * g;
         let m_hat = m / (1.0 - config.beta1.powi(step as i32));
         let v_hat = v / (1.0 - config.beta2.powi(step as i32));
-        weight = weight * (1.0 - lr * config.weight_decay) - lr * m_hat / (v_hat.sqrt() + config.eps);
+        weight =
+            weight * (1.0 - lr * config.weight_decay) - lr * m_hat / (v_hat.sqrt() + config.eps);
     }
     // 200 updates with f32 rounding of 6e-8 each.
     assert!((f64::from(weights[0]) - weight).abs() < 5e-6, "{} is not {weight}", weights[0]);

@@ -42,7 +42,12 @@ impl Tensors {
 }
 
 impl ParameterSource for Tensors {
-    fn local(&self, spec: &ParameterSpec, rank: usize, size: usize) -> Result<Vec<f32>, TrainError> {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
         Ok(spec.slice(&self.floats(&spec.name), rank, size))
     }
 }
@@ -107,7 +112,7 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
             (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, group)?;
             outcomes.push(outcome);
         }
-        Ok((outcomes, state.weights()))
+        Ok((outcomes, state.weights()?))
     })
     .unwrap();
     let outcomes = ranks[0].0.clone();
@@ -129,8 +134,14 @@ fn check(model: &str, activation: Activation) {
         for (step, outcome) in run.outcomes.iter().enumerate() {
             // The reference itself drifts from its own f64 run by 1e-6.
             let (loss, norm) = (losses[step], norms[step]);
-            assert!((outcome.loss - loss).abs() < 1e-5 * loss, "step {step}: {outcome:?}, not {loss}");
-            assert!((outcome.grad_norm - norm).abs() < 1e-4 * norm, "step {step}: {outcome:?}, not {norm}");
+            assert!(
+                (outcome.loss - loss).abs() < 1e-5 * loss,
+                "step {step}: {outcome:?}, not {loss}"
+            );
+            assert!(
+                (outcome.grad_norm - norm).abs() < 1e-4 * norm,
+                "step {step}: {outcome:?}, not {norm}"
+            );
         }
         for (rank, weights) in run.weights.iter().enumerate() {
             for (spec, weights) in config.parameters().iter().zip(weights) {
@@ -141,8 +152,8 @@ fn check(model: &str, activation: Activation) {
     }
 }
 
-/// This rank's part against the reference. The key's bias is left out: its true gradient is zero, and Adam makes steps of
-/// rounding noise.
+/// This rank's part against the reference. The key's bias is left out: its true gradient is zero,
+/// and Adam makes steps of rounding noise.
 fn compare(spec: &ParameterSpec, rank: usize, size: usize, weights: &[f32], reference: &[f32]) {
     let hidden = 32;
     for run in spec.local_runs(rank, size) {

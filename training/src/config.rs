@@ -1,8 +1,10 @@
 //! What a user writes to train a model: one TOML file, every field with its unit.
 //!
-//! A config is only what was *written*. [`TrainConfig::validate`](crate::TrainConfig::validate) checks it across sections and against the data
-//! folder and makes a [`TrainPlan`](crate::TrainPlan) of it, which is all that training reads. Unknown keys are errors, choices are tables
-//! (`[model.gpt2]`), and whatever cannot be zero has a type that says so.
+//! A config is only what was *written*. [`TrainConfig::validate`](crate::TrainConfig::validate)
+//! checks it across sections and against the data folder and makes a
+//! [`TrainPlan`](crate::TrainPlan) of it, which is all that training reads. Unknown keys are
+//! errors, choices are tables (`[model.gpt2]`), and whatever cannot be zero has a type that says
+//! so.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -63,17 +65,20 @@ pub struct Gpt2Section {
     pub num_layers: NonZeroUsize,
     /// Width of the residual stream.
     pub hidden_size: NonZeroUsize,
-    /// Attention heads of the whole model; divides `hidden_size`, and is divided by `tensor_parallel_size`.
+    /// Attention heads of the whole model; divides `hidden_size`, and is divided by
+    /// `tensor_parallel_size`.
     pub num_attention_heads: NonZeroUsize,
     /// Tokens per sample, which is also the number of learned positions. The paper: 1,024.
     pub seq_length: NonZeroUsize,
-    /// Tokens of the vocabulary, unpadded. It comes from the data folder's tokenizer; where it is given it has to agree.
+    /// Tokens of the vocabulary, unpadded. It comes from the data folder's tokenizer; where it is
+    /// given it has to agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vocab_size: Option<NonZeroUsize>,
     /// Width of the MLP; four times `hidden_size` where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ffn_hidden_size: Option<NonZeroUsize>,
-    /// Probability of dropping an element of the embeddings and of each block's output. The paper: 0.1.
+    /// Probability of dropping an element of the embeddings and of each block's output. The paper:
+    /// 0.1.
     #[serde(default = "default_dropout")]
     pub hidden_dropout: f64,
     /// Probability of dropping an attention probability. The paper: 0.1.
@@ -85,7 +90,8 @@ pub struct Gpt2Section {
     /// Added to the variance in layer norms. The original implementation: 1e-5.
     #[serde(default = "default_layer_norm_epsilon")]
     pub layer_norm_epsilon: f64,
-    /// Standard deviation of initial weights; outputs of blocks get `init_std / √(2 · num_layers)`. The paper: 0.02.
+    /// Standard deviation of initial weights; outputs of blocks get `init_std / √(2 · num_layers)`.
+    /// The paper: 0.02.
     #[serde(default = "default_init_std")]
     pub init_std: f64,
 }
@@ -106,7 +112,8 @@ fn default_init_std() -> f64 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchConfig {
-    /// Sequences per forward pass; what activation memory grows with. Changes no result beyond rounding.
+    /// Sequences per forward pass; what activation memory grows with. Changes no result beyond
+    /// rounding.
     pub micro_batch_size: NonZeroUsize,
     /// Sequences per optimizer step, a multiple of `micro_batch_size`. The paper: 512 for GPT-2.
     pub global_batch_size: NonZeroUsize,
@@ -130,7 +137,8 @@ impl Default for ParallelConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// Weights by which documents are divided into training, validation and test, separated by `,` or `/`.
+    /// Weights by which documents are divided into training, validation and test, separated by `,`
+    /// or `/`.
     #[serde(default)]
     pub split: SplitWeights,
     /// Order in which the samples of an epoch are visited.
@@ -144,7 +152,8 @@ pub struct DataConfig {
 pub struct ValidationConfig {
     /// Steps between two validations.
     pub interval_steps: NonZeroU64,
-    /// Global batches per validation, from the start of the validation documents; all of them where it is not given.
+    /// Global batches per validation, from the start of the validation documents; all of them where
+    /// it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches: Option<NonZeroU64>,
 }

@@ -31,6 +31,7 @@ pub mod plan;
 mod report;
 mod run_folder;
 pub mod state;
+mod summary;
 mod train;
 pub mod validation;
 
@@ -38,4 +39,5 @@ pub use config::TrainConfig;
 pub use error::TrainError;
 pub use plan::{Resume, RunPaths, TrainPlan};
 pub use report::TrainReport;
+pub use summary::{BytesPerRank, PlanSummary};
 pub use train::train;

@@ -1,7 +1,7 @@
 //! What a run writes down about itself: one JSON object per line in `metrics.jsonl`.
 //!
-//! Metrics are data first; the console's line is made from the same struct. Each line is flushed when it is written, so that a
-//! killed run keeps every step it logged.
+//! Metrics are data first; the console's line is made from the same struct. Each line is flushed
+//! when it is written, so that a killed run keeps every step it logged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -67,8 +67,8 @@ pub struct MetricsLog {
 impl MetricsLog {
     /// Opens `metrics.jsonl` in the run folder `run`, which goes on after `done_steps` steps.
     ///
-    /// Lines of later steps are dropped: a killed run logged them, but its checkpoint is older. Returns the losses
-    /// of the lines that stay.
+    /// Lines of later steps are dropped: a killed run logged them, but its checkpoint is older.
+    /// Returns the losses of the lines that stay.
     ///
     /// # Errors
     ///
@@ -97,7 +97,8 @@ impl MetricsLog {
     pub fn step(&mut self, metrics: &StepMetrics) -> Result<(), TrainError> {
         let StepMetrics { step, loss, grad_norm, learning_rate, tokens_per_second, .. } = metrics;
         info!(
-            "step {step}/{} loss {loss:.4} grad norm {grad_norm:.3} lr {learning_rate:.3e} {tokens_per_second:.0} tokens/s",
+            "step {step}/{} loss {loss:.4} grad norm {grad_norm:.3} lr {learning_rate:.3e} \
+             {tokens_per_second:.0} tokens/s",
             self.train_steps
         );
         self.line(metrics)

@@ -13,7 +13,8 @@ use crate::parallel::random::DropoutKey;
 
 /// A model that training can improve.
 pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
-    /// The batch's weighted sum of losses, `[1]`, with a graph behind it. Without a key nothing is dropped.
+    /// The batch's weighted sum of losses, `[1]`, with a graph behind it. Without a key nothing is
+    /// dropped.
     fn loss(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 1>;
 }
 

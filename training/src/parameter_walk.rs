@@ -1,7 +1,7 @@
 //! Walks a module's parameters next to the table that describes them.
 //!
-//! burn visits parameters in the order of the module's fields; the table has an order of its own. The parameter's
-//! path in the module is what they share.
+//! burn visits parameters in the order of the module's fields; the table has an order of its own.
+//! The parameter's path in the module is what they share.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,9 @@
 //! The run folder: who may write there, and from where an earlier run goes on.
 //!
-//! A folder belongs to one run: the same resolved configuration on the same data. Such a run is resumed from its newest complete
-//! checkpoint; any other folder with something in it is refused, never overwritten. What changes no result beyond rounding or no result
-//! at all may differ: how many ranks share the model, and when to validate and to save.
+//! A folder belongs to one run: the same resolved configuration on the same data. Such a run is
+//! resumed from its newest complete checkpoint; any other folder with something in it is refused,
+//! never overwritten. What changes no result beyond rounding or no result at all may differ: how
+//! many ranks share the model, and when to validate and to save.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +14,12 @@ use tracing::{info, warn};
 
 use crate::TrainError;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::metrics::METRICS_FILE;
 use crate::plan::{Resume, TrainPlan};
 
 /// Name of the file by which a run folder is known.
 const RUN_FILE: &str = "run.json";
+const PARTIAL_RUN_FILE: &str = ".run.json.partial";
 
 /// Sections that may differ between the parts of one run.
 const FREE_SECTIONS: [&str; 3] = ["parallel", "validation", "checkpoint"];
@@ -28,7 +31,7 @@ struct RunRecord {
     version: String,
     /// The resolved configuration.
     config: Value,
-    /// Tokens of the data folder's training part, and its tokenizer: what the samples depend on.
+    /// What the samples depend on.
     data: DataRecord,
 }
 
@@ -46,23 +49,54 @@ struct DataRecord {
 /// When the folder holds anything but this run, or this run and the plan says not to resume.
 pub(crate) fn prepare(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
     let out = &plan.paths.out;
+    let refuse = |reason: String| TrainError::RunFolderUsed { path: out.clone(), reason };
     if !is_used(out)? {
-        fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
-        write_json(&out.join(RUN_FILE), &RunRecord::of(plan))?;
+        begin(plan)?;
         return Ok(None);
     }
-    let refuse = |reason: String| TrainError::RunFolderUsed { path: out.clone(), reason };
     if !out.join(RUN_FILE).is_file() {
         return Err(refuse("it holds no run that could be resumed".to_owned()));
     }
-    if plan.paths.resume == Resume::Never {
-        return Err(refuse("it holds a run, and resuming is off".to_owned()));
+    match plan.paths.resume {
+        Resume::Never => Err(refuse("it holds a run, and resuming is off".to_owned())),
+        Resume::Overwrite => {
+            delete(out)?;
+            begin(plan)?;
+            Ok(None)
+        }
+        Resume::Auto => {
+            let earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
+            if let Some(difference) = earlier.difference(&RunRecord::of(plan).as_read()) {
+                return Err(refuse(format!("it holds another run: {difference}")));
+            }
+            newest_complete(&out.join(CHECKPOINTS))
+        }
     }
-    let earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
-    if let Some(difference) = earlier.difference(&RunRecord::of(plan)) {
-        return Err(refuse(format!("it holds another run: {difference}")));
+}
+
+/// Makes the folder a run's.
+fn begin(plan: &TrainPlan) -> Result<(), TrainError> {
+    let out = &plan.paths.out;
+    fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
+    let partial = out.join(PARTIAL_RUN_FILE);
+    write_json(&partial, &RunRecord::of(plan))?;
+    fs::rename(&partial, out.join(RUN_FILE))
+        .map_err(|source| TrainError::io("rename", &partial, source))
+}
+
+/// Deletes what a run writes, and nothing else; what makes the folder a run's goes last.
+fn delete(out: &Path) -> Result<(), TrainError> {
+    let checkpoints = out.join(CHECKPOINTS);
+    if checkpoints.exists() {
+        fs::remove_dir_all(&checkpoints)
+            .map_err(|source| TrainError::io("delete", &checkpoints, source))?;
     }
-    newest_complete(&out.join(CHECKPOINTS))
+    for file in [METRICS_FILE, RUN_FILE].map(|name| out.join(name)) {
+        if file.exists() {
+            fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
+        }
+    }
+    Ok(())
 }
 
 impl RunRecord {
@@ -72,6 +106,12 @@ impl RunRecord {
             config: plan.config.clone(),
             data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
         }
+    }
+
+    /// The record as it reads from a file: serde_json may change the last bit of a number on the way.
+    fn as_read(&self) -> Self {
+        let json = serde_json::to_vec(self).expect("a record is plain data");
+        serde_json::from_slice(&json).expect("what was just written")
     }
 
     /// The first thing that makes two runs different, in the user's words.
@@ -122,11 +162,17 @@ fn newest_complete(checkpoints: &Path) -> Result<Option<Checkpoint>, TrainError>
     Ok(None)
 }
 
-/// Whether `path` is a folder with something in it.
+/// Whether `path` is a folder with something in it; the first file of a run that was killed before
+/// it began does not count.
 fn is_used(path: &Path) -> Result<bool, TrainError> {
     if !path.exists() {
         return Ok(false);
     }
-    let mut entries = path.read_dir().map_err(|source| TrainError::io("list", path, source))?;
-    Ok(entries.next().is_some())
+    for entry in path.read_dir().map_err(|source| TrainError::io("list", path, source))? {
+        let entry = entry.map_err(|source| TrainError::io("list", path, source))?;
+        if entry.file_name() != PARTIAL_RUN_FILE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -54,15 +54,18 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         Self { model, optimizer, specs, step, backend: PhantomData }
     }
 
-    /// This rank's weights by parameter, in the order of the parameter table.
-    pub fn weights(&self) -> Vec<Vec<f32>> {
+    /// A copy of this rank's weights by parameter, in the order of the parameter table.
+    ///
+    /// # Errors
+    ///
+    /// None on the CPU; a device may fail to hand out a tensor.
+    pub fn weights(&self) -> Result<Vec<Vec<f32>>, TrainError> {
         let mut weights = vec![Vec::new(); self.specs.len()];
         for_each_weight(&self.model, &self.specs, |index, values| {
             weights[index] = values.to_vec();
             Ok(())
-        })
-        .expect("copying cannot fail");
-        weights
+        })?;
+        Ok(weights)
     }
 
     /// One optimizer step on the micro-batches of one global batch.
@@ -71,11 +74,13 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
     ///
     /// # Errors
     ///
-    /// When a batch cannot be read, or loss or gradient are no numbers; the weights are those of the step before then.
+    /// When a batch cannot be read, or loss or gradient are no numbers; the weights are those of
+    /// the step before then.
     ///
     /// # Panics
     ///
-    /// When another rank fails during a pass; [`launch`](crate::parallel::launch) makes an error of it.
+    /// When another rank fails during a pass; [`launch`](crate::parallel::launch) makes an error of
+    /// it.
     pub fn optimizer_step(
         mut self,
         micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,

@@ -1,4 +1,5 @@
-//! The validation loss: the mean over the targets of held-out documents, without dropout and without a graph.
+//! The validation loss: the mean over the targets of held-out documents, without dropout and
+//! without a graph.
 
 use burn::tensor::backend::Backend;
 
@@ -8,7 +9,8 @@ use crate::plan::ValidationPlan;
 
 /// Mean loss per target in nats, and the number of targets.
 ///
-/// The samples are the same at each validation. Losses are `f32` per target and added in `f64` in a fixed order.
+/// The samples are the same at each validation. Losses are `f32` per target and added in `f64` in a
+/// fixed order.
 ///
 /// # Errors
 ///

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use corpus::reader::SourceConfig;
 use curation::{CurationConfig, curate};
 use evaluation::wikitext103::WikiText103;
 use evaluation::{EvalConfig, Task, evaluate};
@@ -60,16 +59,16 @@ pub(crate) fn run(
     info!("1/4 reading text below {}", root.display());
     let text = text::prepare(&root, &folders.text, progress)?;
 
-    info!("2/4 dedup: {} documents, {} held out as {TEST_NAME}", text.num_documents, text.num_held_out);
+    info!(
+        "2/4 dedup: {} documents, {} held out as {TEST_NAME}",
+        text.num_documents, text.num_held_out
+    );
     let curation = curate(&configs.data(&text).validate()?, &folders.data, progress)
         .context("cannot curate the text")?;
 
     info!("3/4 train: {} documents, {} tokens", curation.documents_kept, curation.tokens);
-    let paths = RunPaths {
-        data: folders.data.clone(),
-        out: folders.run.clone(),
-        resume: Resume::Never,
-    };
+    let paths =
+        RunPaths { data: folders.data.clone(), out: folders.run.clone(), resume: Resume::Never };
     let plan = configs.train.clone().validate(paths).context("cannot start training")?;
     let unigram_loss = unigram_loss(&folders.data)?;
     let training = train(&plan, progress).context("training failed")?;

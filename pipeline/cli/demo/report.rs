@@ -59,7 +59,8 @@ impl DemoReport {
         unigram_loss: f64,
         evaluation: EvalReport,
     ) -> anyhow::Result<Self> {
-        let result = evaluation.results.into_iter().next().context("the evaluation has no result")?;
+        let result =
+            evaluation.results.into_iter().next().context("the evaluation has no result")?;
         let Measured::WikiText103(measured) = result.measured else {
             bail!("the evaluation has another task's result");
         };
@@ -91,10 +92,9 @@ impl DemoReport {
     pub(super) fn table(&self, folders: &Folders) -> String {
         let count = |number: u64| HumanCount(number).to_string();
         let decimal = |number: f64| format!("{number:.2}");
-        let loss = |loss: Option<f64>| loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.3}"));
-        let row = |stage: &str, name: &str, value: String| {
-            vec![format!("{stage:<7}{name}"), value]
-        };
+        let loss =
+            |loss: Option<f64>| loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.3}"));
+        let row = |stage: &str, name: &str, value: String| vec![format!("{stage:<7}{name}"), value];
         let (curation, training) = (&self.curation, &self.training.report);
         let wikitext = &self.evaluation.wikitext;
 
@@ -116,7 +116,11 @@ impl DemoReport {
             row("", "validation loss", loss(training.validation_loss)),
             row("", "tokens per second", count(training.tokens_per_second as u64)),
             row("", "seconds", format!("{:.1}", training.seconds)),
-            row("eval", &format!("{TEST_NAME}, words"), count(wikitext.counts.original_tokens as u64)),
+            row(
+                "eval",
+                &format!("{TEST_NAME}, words"),
+                count(wikitext.counts.original_tokens as u64),
+            ),
             row("", "word perplexity", decimal(wikitext.metrics.word_perplexity)),
             row("", "token perplexity", decimal(wikitext.metrics.token_perplexity)),
             row("", "seconds", format!("{:.1}", wikitext.seconds)),

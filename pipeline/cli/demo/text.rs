@@ -56,7 +56,9 @@ pub(super) fn cargo_registry() -> anyhow::Result<PathBuf> {
     let cargo_home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
-        .ok_or_else(|| Usage(anyhow!("neither CARGO_HOME nor a home folder is set: pass --text DIR")))?;
+        .ok_or_else(|| {
+            Usage(anyhow!("neither CARGO_HOME nor a home folder is set: pass --text DIR"))
+        })?;
     let registry = cargo_home.join("registry").join("src");
     if !registry.is_dir() {
         bail!(Usage(anyhow!(
@@ -68,7 +70,11 @@ pub(super) fn cargo_registry() -> anyhow::Result<PathBuf> {
 }
 
 /// Reads the text below `root` and writes `documents.jsonl` and `demo-wikitext.tokens` to the folder `out`.
-pub(super) fn prepare(root: &Path, out: &Path, observer: &dyn Observer) -> anyhow::Result<DemoText> {
+pub(super) fn prepare(
+    root: &Path,
+    out: &Path,
+    observer: &dyn Observer,
+) -> anyhow::Result<DemoText> {
     let (documents, num_unreadable) = read(root, observer)?;
     let held_out = hold_out(&documents);
     if held_out.is_empty() {

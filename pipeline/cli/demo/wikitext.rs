@@ -123,7 +123,11 @@ impl Lines {
 fn is_skipped(tag: &Tag<'_>) -> bool {
     matches!(
         tag,
-        Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::Table(_) | Tag::Image { .. } | Tag::FootnoteDefinition(_)
+        Tag::CodeBlock(_)
+            | Tag::HtmlBlock
+            | Tag::Table(_)
+            | Tag::Image { .. }
+            | Tag::FootnoteDefinition(_)
     )
 }
 

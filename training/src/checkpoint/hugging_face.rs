@@ -1,4 +1,5 @@
-//! `config.json` in the form of Hugging Face's `GPT2Config`, so that `transformers` loads a checkpoint folder as it is.
+//! `config.json` in the form of Hugging Face's `GPT2Config`, so that `transformers` loads a
+//! checkpoint folder as it is.
 
 use corpus::TokenizerIdentity;
 use serde_json::{Value, json};

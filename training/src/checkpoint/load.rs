@@ -1,4 +1,5 @@
-//! Opening a checkpoint: find the folder, hold every file against the manifest, then map the tensors.
+//! Opening a checkpoint: find the folder, hold every file against the manifest, then map the
+//! tensors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +27,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint folder, or the one that `latest` names in a run folder or in its `checkpoints` folder.
+    /// Opens a checkpoint folder, or the one that `latest` names in a run folder or in its
+    /// `checkpoints` folder.
     ///
     /// Reads every file once to compare it with the manifest.
     ///
     /// # Errors
     ///
-    /// When there is no checkpoint, a file has another size or hash than the manifest says, or the tensors are not those of the
-    /// model: the error names the file and the tensor.
+    /// When there is no checkpoint, a file has another size or hash than the manifest says, or the
+    /// tensors are not those of the model: the error names the file and the tensor.
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let folder = resolve(path)?;
         let manifest: Manifest = read_json(&folder.join(MANIFEST))?;
@@ -143,7 +145,8 @@ fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
             .map_err(|source| TrainError::io("read", &latest, source))?;
         return Ok(checkpoints.join(name.trim()));
     }
-    // `latest` is written after the folder: a death between the two leaves a complete newest folder without it.
+    // `latest` is written after the folder: a death between the two leaves a complete newest folder
+    // without it.
     let (_, newest) = step_folders(&checkpoints)?.into_iter().next().ok_or_else(missing)?;
     Ok(newest)
 }

@@ -30,7 +30,8 @@ impl Manifest {
     pub const VERSION: u32 = 1;
 }
 
-/// `state.json`: where training stands. Everything random is a function of the seed and these numbers.
+/// `state.json`: where training stands. Everything random is a function of the seed and these
+/// numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingState {

@@ -22,7 +22,8 @@ use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
 use crate::plan::Architecture;
 
-/// What one rank brings to a checkpoint; everything but `model` and `optimizer` is the same on every rank.
+/// What one rank brings to a checkpoint; everything but `model` and `optimizer` is the same on
+/// every rank.
 #[derive(Debug)]
 pub struct Snapshot<'a, M> {
     /// Where training stands.
@@ -41,13 +42,16 @@ pub struct Snapshot<'a, M> {
     pub optimizer: &'a AdamW,
 }
 
-/// Writes `checkpoints/step-N`, points `latest` at it and deletes checkpoints beyond the newest `keep`.
+/// Writes `checkpoints/step-N`, points `latest` at it and deletes checkpoints beyond the newest
+/// `keep`.
 ///
-/// Every rank of `group` calls it with its own snapshot; the first does what is not sliced. Returns the folder.
+/// Every rank of `group` calls it with its own snapshot; the first does what is not sliced. Returns
+/// the folder.
 ///
 /// # Errors
 ///
-/// When a file cannot be written, or another rank fails. The previous checkpoint is untouched then, and `latest` still names it.
+/// When a file cannot be written, or another rank fails. The previous checkpoint is untouched then,
+/// and `latest` still names it.
 pub fn save<B: Backend, M: Module<B>>(
     snapshot: &Snapshot<'_, M>,
     checkpoints: &Path,
@@ -126,7 +130,8 @@ impl TensorFiles {
     }
 }
 
-/// Makes an empty folder under a temporary name, and clears away what killed runs left under such names.
+/// Makes an empty folder under a temporary name, and clears away what killed runs left under such
+/// names.
 fn begin_folder(checkpoints: &Path, partial: &Path) -> Result<(), TrainError> {
     fs::create_dir_all(checkpoints)
         .map_err(|source| TrainError::io("create", checkpoints, source))?;
@@ -169,7 +174,8 @@ fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
     sync_folder(folder)
 }
 
-/// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as broken, makes way.
+/// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as
+/// broken, makes way.
 fn put_in_place(partial: &Path, folder: &Path) -> Result<(), TrainError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|source| TrainError::io("delete", folder, source))?;

@@ -1,9 +1,11 @@
-//! Writing one safetensors file from many ranks: everybody knows where each number goes, nobody holds them all.
+//! Writing one safetensors file from many ranks: everybody knows where each number goes, nobody
+//! holds them all.
 //!
 //! The format is a length, a JSON header and the tensors one after another
-//! (<https://github.com/huggingface/safetensors>), so that every offset follows from names and shapes alone. The main rank creates the
-//! file at its full size; then each rank writes the runs of its slices at their places. Positional writes, not a shared memory
-//! map: a full disk has to be an error, not a signal.
+//! (<https://github.com/huggingface/safetensors>), so that every offset follows from names and
+//! shapes alone. The main rank creates the file at its full size; then each rank writes the runs of
+//! its slices at their places. Positional writes, not a shared memory map: a full disk has to be an
+//! error, not a signal.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -85,7 +87,8 @@ impl<'a> TensorFileWriter<'a> {
         Ok(Self { layout, path: path.to_owned(), file, rank, size })
     }
 
-    /// Writes this rank's slice of tensor number `tensor`; of a replicated one only the first rank writes.
+    /// Writes this rank's slice of tensor number `tensor`; of a replicated one only the first rank
+    /// writes.
     pub(crate) fn write(
         &self,
         tensor: usize,

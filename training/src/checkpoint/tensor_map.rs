@@ -1,4 +1,5 @@
-//! Reading one safetensors file from many ranks: a memory map from which each copies the runs of its slices.
+//! Reading one safetensors file from many ranks: a memory map from which each copies the runs of
+//! its slices.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -29,7 +30,8 @@ impl TensorMap {
     /// Maps a file of `f32` tensors.
     pub(super) fn open(path: &Path) -> Result<Self, TrainError> {
         let file = File::open(path).map_err(|source| TrainError::io("open", path, source))?;
-        // SAFETY: checkpoints are written under another name and renamed when complete, and never changed after that.
+        // SAFETY: checkpoints are written under another name and renamed when complete, and never
+        // changed after that.
         let map =
             unsafe { Mmap::map(&file) }.map_err(|source| TrainError::io("map", path, source))?;
         let malformed = |source| TrainError::SafeTensors { path: path.to_owned(), source };
@@ -77,7 +79,8 @@ impl TensorMap {
         }
     }
 
-    /// Slice of rank `rank` of `size` of the tensor `name`, which has the shape and the split of `spec`. Padded rows are zeros.
+    /// Slice of rank `rank` of `size` of the tensor `name`, which has the shape and the split of
+    /// `spec`. Padded rows are zeros.
     pub(super) fn slice(
         &self,
         name: &str,

@@ -10,14 +10,15 @@ pub struct Batch {
     pub tokens: Vec<u32>,
     /// The token that follows each input, of the same shape.
     pub targets: Vec<u32>,
-    /// Weight of each target in the loss, of the same shape: 0, or 1 over the scored targets of the *global* batch, so that the losses of the
-    /// micro-batches add up to its mean.
+    /// Weight of each target in the loss, of the same shape: 0, or 1 over the scored targets of the
+    /// *global* batch, so that the losses of the micro-batches add up to its mean.
     pub loss_weights: Vec<f32>,
     /// Rows.
     pub num_samples: usize,
     /// Columns.
     pub seq_length: usize,
-    /// Place of the first row in the global batch: dropout masks are drawn for places, so that micro-batches change nothing.
+    /// Place of the first row in the global batch: dropout masks are drawn for places, so that
+    /// micro-batches change nothing.
     pub first_sample: usize,
 }
 

@@ -1,9 +1,10 @@
 //! Which sample stands at which place of an epoch: a permutation that is computed, never stored.
 //!
-//! A table of shuffled indices costs memory and a pass over it before the first step, and a resumed run has to make it again.
-//! Here the place is run through a small cipher instead: a Feistel network over the smallest even number of bits that
-//! holds the epoch, applied again while its output lies outside ("cycle walking", Black and Rogaway 2002). The key is (seed, epoch), so
-//! each epoch has its own order and any place of it is found in constant time.
+//! A table of shuffled indices costs memory and a pass over it before the first step, and a resumed
+//! run has to make it again. Here the place is run through a small cipher instead: a Feistel
+//! network over the smallest even number of bits that holds the epoch, applied again while its
+//! output lies outside ("cycle walking", Black and Rogaway 2002). The key is (seed, epoch), so each
+//! epoch has its own order and any place of it is found in constant time.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -19,8 +20,9 @@ pub enum SampleOrder {
     Sequential,
 }
 
-/// Rounds of the Feistel network. Four already give a pseudorandom permutation if the round function is a random one (Luby and
-/// Rackoff); two more are cheap, since a round takes a few nanoseconds.
+/// Rounds of the Feistel network. Four already give a pseudorandom permutation if the round
+/// function is a random one (Luby and Rackoff); two more are cheap, since a round takes a few
+/// nanoseconds.
 const ROUNDS: u8 = 6;
 
 /// A random order of the numbers below `len`, keyed by seed and epoch.

@@ -1,9 +1,11 @@
 //! Samples of a part of a data folder, and the endless sequence in which training takes them.
 //!
-//! The documents of the part are one stream of tokens, each document closed by its end-of-document token. Sample `k` is tokens
-//! `k·S ..= (k+1)·S` of it, for a sequence length of `S`: `S` inputs and, one place on, `S` targets, so that neighbors share one token.
-//! Documents are crossed freely, as in the original implementation: attention and positions are not reset, and the
-//! end-of-document token is a target like any other. Up to `S - 1` tokens at the end of the part belong to no sample.
+//! The documents of the part are one stream of tokens, each document closed by its end-of-document
+//! token. Sample `k` is tokens `k·S ..= (k+1)·S` of it, for a sequence length of `S`: `S` inputs
+//! and, one place on, `S` targets, so that neighbors share one token. Documents are crossed freely,
+//! as in the original implementation: attention and positions are not reset, and the
+//! end-of-document token is a target like any other. Up to `S - 1` tokens at the end of the part
+//! belong to no sample.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,7 +103,8 @@ impl Samples {
     }
 }
 
-/// Samples in the order of training: epoch after epoch without end, each a permutation of all of them.
+/// Samples in the order of training: epoch after epoch without end, each a permutation of all of
+/// them.
 #[derive(Debug, Clone)]
 pub struct OrderedSamples {
     samples: Samples,

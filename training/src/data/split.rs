@@ -1,7 +1,9 @@
-//! How documents are divided into training, validation and test: the original implementation's rule, bit for bit.
+//! How documents are divided into training, validation and test: the original implementation's
+//! rule, bit for bit.
 //!
-//! Documents, not tokens, are divided, in the order of the data folder. The rounding is Python's (half to even), so that a
-//! split made here is the split that any other Megatron-style trainer makes of the same folder.
+//! Documents, not tokens, are divided, in the order of the data folder. The rounding is Python's
+//! (half to even), so that a split made here is the split that any other Megatron-style trainer
+//! makes of the same folder.
 
 use std::fmt;
 use std::ops::Range;
@@ -33,9 +35,10 @@ pub struct SplitDocuments {
 impl SplitWeights {
     /// Divides `documents` documents.
     ///
-    /// The boundaries are the running sums of `round(share · documents)`, half to even; what the last one exceeds the number of
-    /// documents by is then taken from every boundary but the first. Small corpora lose parts silently by this rule (ten
-    /// documents at `969,30,1` are `10 + 0 + 0`): whoever needs a part has to check that it is not empty.
+    /// The boundaries are the running sums of `round(share · documents)`, half to even; what the
+    /// last one exceeds the number of documents by is then taken from every boundary but the first.
+    /// Small corpora lose parts silently by this rule (ten documents at `969,30,1` are `10 + 0 +
+    /// 0`): whoever needs a part has to check that it is not empty.
     pub fn divide(&self, documents: u64) -> SplitDocuments {
         let mut ends = [0_i64; 3];
         let mut end = 0;
@@ -44,7 +47,8 @@ impl SplitWeights {
             *slot = end;
         }
         let excess = end - documents as i64;
-        // Upstream's first boundary can fall to -1 here (shares 0, 1/2, 1/2 of three documents); it is 0 then.
+        // Upstream's first boundary can fall to -1 here (shares 0, 1/2, 1/2 of three documents); it
+        // is 0 then.
         let [train, validation, test] = ends.map(|end| (end - excess).max(0) as u64);
         SplitDocuments {
             train: 0..train,
@@ -79,7 +83,8 @@ impl FromStr for SplitWeights {
 }
 
 impl Default for SplitWeights {
-    /// `969,30,1`: the paper holds 3% of the documents out for validation; the original implementation's default.
+    /// `969,30,1`: the paper holds 3% of the documents out for validation; the original
+    /// implementation's default.
     fn default() -> Self {
         Self { written: "969,30,1".to_owned(), shares: [0.969, 0.03, 0.001] }
     }

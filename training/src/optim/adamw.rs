@@ -7,9 +7,10 @@
 //! θ ← θ (1 - η λ) - η m / (1 - β₁ᵗ) / (√v / √(1 - β₂ᵗ) + ε)
 //! ```
 //!
-//! `λ` is 0 for biases and layer norms; the parameter table says which. Powers of `β` are taken in `f64`: `1 - 0.999¹` in `f32`
-//! is off by 1e-5. The update, the decay, the clipping factor and both moments share one pass over memory, which is
-//! what an optimizer step costs. This is the form of PyTorch's `AdamW` and of apex's `FusedAdam`.
+//! `λ` is 0 for biases and layer norms; the parameter table says which. Powers of `β` are taken in
+//! `f64`: `1 - 0.999¹` in `f32` is off by 1e-5. Update, decay, clipping factor and both moments
+//! share one pass over memory, which is what an optimizer step costs. This is the form of PyTorch's
+//! `AdamW` and of apex's `FusedAdam`.
 
 use burn::module::{AutodiffModule, ModuleMapper, Param};
 use burn::tensor::Tensor;
@@ -22,7 +23,8 @@ use crate::parameters::ParameterSpec;
 
 /// `[optimizer]`: AdamW and the clipping of gradients.
 ///
-/// The defaults are the paper's: weight decay 0.01 and clipping at 1.0; `β` and `ε` are those of the original implementation.
+/// The defaults are the paper's: weight decay 0.01 and clipping at 1.0; `β` and `ε` are those of
+/// the original implementation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamWConfig {
@@ -107,7 +109,8 @@ struct Slot {
 }
 
 impl AdamW {
-    /// The optimizer of a model with the parameters `specs`, after `step` updates that left `moments`.
+    /// The optimizer of a model with the parameters `specs`, after `step` updates that left
+    /// `moments`.
     ///
     /// # Panics
     ///
@@ -134,8 +137,8 @@ impl AdamW {
 
     /// Updates every parameter of `model` with `clip · gradients` at learning rate `lr`.
     ///
-    /// `gradients` are this rank's, in the order of the parameter table. Where nothing else holds a parameter's buffer it is
-    /// updated in place.
+    /// `gradients` are this rank's, in the order of the parameter table. Where nothing else holds a
+    /// parameter's buffer it is updated in place.
     ///
     /// # Panics
     ///

@@ -1,8 +1,10 @@
-//! Clipping by the global norm: one norm over all gradients of the whole model, one factor for all of them.
+//! Clipping by the global norm: one norm over all gradients of the whole model, one factor for all
+//! of them.
 //!
-//! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every rank and counts once; a split one
-//! counts each rank's part, so that the group sums them. The tied embedding is one parameter and counts once with the sum of
-//! its two gradients. Sums run in `f64` over fixed blocks, so that neither threads nor ranks change a bit of the result.
+//! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every
+//! rank and counts once; a split one counts each rank's part, so that the group sums them. The tied
+//! embedding is one parameter and counts once with the sum of its two gradients. Sums run in `f64`
+//! over fixed blocks, so that neither threads nor ranks change a bit of the result.
 
 use rayon::prelude::*;
 
@@ -19,7 +21,8 @@ const NORM_EPSILON: f64 = 1e-6;
 
 /// Norm of the gradient of the whole model, before clipping.
 ///
-/// `gradients` are this rank's, in the order of `specs`. One exchange of a number per rank, named `grad_norm`.
+/// `gradients` are this rank's, in the order of `specs`. One exchange of a number per rank, named
+/// `grad_norm`.
 ///
 /// # Errors
 ///
@@ -39,7 +42,8 @@ pub fn grad_norm(
     Ok((replicated + sum_over_group(split, group)?).sqrt())
 }
 
-/// Factor that brings a gradient of norm `norm` down to `max_norm`: `max_norm / (norm + 1e-6)`, and never above 1.
+/// Factor that brings a gradient of norm `norm` down to `max_norm`: `max_norm / (norm + 1e-6)`, and
+/// never above 1.
 pub fn clip_coefficient(norm: f64, max_norm: f64) -> f64 {
     (max_norm / (norm + NORM_EPSILON)).min(1.0)
 }
@@ -55,8 +59,8 @@ pub fn sum_of_squares(values: &[f32]) -> f64 {
 
 /// Sum of one `f64` per rank, in the order of ranks.
 ///
-/// Collectives carry `f32`: each rank sends its number as three `f32` that add up to it (3 · 24 bits hold its 53), so that
-/// nothing is lost on the way.
+/// Collectives carry `f32`: each rank sends its number as three `f32` that add up to it (3 · 24
+/// bits hold its 53), so that nothing is lost on the way.
 fn sum_over_group(value: f64, group: &TensorParallelGroup) -> Result<f64, TrainError> {
     let mut parts = [0.0_f32; 3];
     let mut rest = value;

@@ -1,8 +1,9 @@
-//! The gradient of a global batch, summed over its micro-batches in the order of the model's parameter table.
+//! The gradient of a global batch, summed over its micro-batches in the order of the model's
+//! parameter table.
 //!
-//! Each micro-batch's loss is already divided by the scored tokens of the whole global batch, so that a plain sum is the gradient
-//! of the mean. burn keeps gradients by tensor; here they become one flat slice per parameter, found by the parameter's
-//! path in the module.
+//! Each micro-batch's loss is already divided by the scored tokens of the whole global batch, so
+//! that a plain sum is the gradient of the mean. burn keeps gradients by tensor; here they become
+//! one flat slice per parameter, found by the parameter's path in the module.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;

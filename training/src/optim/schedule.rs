@@ -1,9 +1,9 @@
 //! The learning rate of every update: a linear warm-up, then a decay to a minimum.
 //!
-//! Two rules share one shape. The paper's ends its decay at the last step. The original implementation (version 1.0)
-//! divides by the *total* number of steps, never reaches the end of the curve, and steps its scheduler after the
-//! optimizer, so that its first update has learning rate 0. Both are a pure function of the step: nothing to save, nothing
-//! to restore.
+//! Two rules share one shape. The paper's ends its decay at the last step. The original
+//! implementation (version 1.0) divides by the *total* number of steps, never reaches the end of
+//! the curve, and steps its scheduler after the optimizer, so that its first update has learning
+//! rate 0. Both are a pure function of the step: nothing to save, nothing to restore.
 
 use std::f64::consts::PI;
 use std::num::NonZeroU64;
@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub struct ScheduleConfig {
     /// Optimizer steps of the whole run. The paper: 300,000 for GPT-2.
     pub train_steps: NonZeroU64,
-    /// Steps over which the learning rate rises linearly from 0 to its peak. The paper: 3,000 for GPT-2.
+    /// Steps over which the learning rate rises linearly from 0 to its peak. The paper: 3,000 for
+    /// GPT-2. A run of fewer steps ends below the peak.
     pub warmup_steps: u64,
     /// Shape of the decay after the warm-up. The paper: `cosine` for GPT-2, `linear` for BERT.
     #[serde(default)]
@@ -43,11 +44,12 @@ pub enum Decay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleRule {
-    /// The paper's text: the decay takes the `train_steps - warmup_steps` steps after the warm-up. Update `s` uses step `s`.
+    /// The paper's text: the decay takes the `train_steps - warmup_steps` steps after the warm-up.
+    /// Update `s` uses step `s`.
     #[default]
     Paper,
-    /// The original implementation, version 1.0: the decay is divided by `train_steps`, the step stops rising at
-    /// `train_steps - warmup_steps`, and update `s` uses step `s - 1`.
+    /// The original implementation, version 1.0: the decay is divided by `train_steps`, the step
+    /// stops rising at `train_steps - warmup_steps`, and update `s` uses step `s - 1`.
     MegatronV1,
 }
 
@@ -56,7 +58,8 @@ pub enum ScheduleRule {
 pub struct LrSchedule {
     /// Learning rate at the end of the warm-up.
     pub peak: f64,
-    /// Floor of the decay; the warm-up may lie below it under the paper's rule and under the original's alike.
+    /// Floor of the decay; the warm-up may lie below it under the paper's rule and under the
+    /// original's alike.
     pub min: f64,
     /// Steps of the warm-up.
     pub warmup_steps: u64,
@@ -79,9 +82,9 @@ impl LrSchedule {
 
     /// Learning rate at step `step` of the curve, counted from 0.
     ///
-    /// With peak `P`, warm-up `w`, total `N`: `P·t/w` up to `w`. Then, by the paper's rule, `x = min(1, (t-w)/(N-w))` and
-    /// the decay's value at `x`; by the original's, `k = min(t, N-w) - w` and the decay's value at `k/N`. Never below the minimum
-    /// after the warm-up.
+    /// With peak `P`, warm-up `w`, total `N`: `P·t/w` up to `w`. Then, by the paper's rule, `x =
+    /// min(1, (t-w)/(N-w))` and the decay's value at `x`; by the original's, `k = min(t, N-w) - w`
+    /// and the decay's value at `k/N`. Never below the minimum after the warm-up.
     pub fn at(&self, step: u64) -> f64 {
         let end = self.train_steps.saturating_sub(self.warmup_steps);
         let step = match self.rule {
