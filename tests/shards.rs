@@ -45,7 +45,8 @@ fn one_document_is_shown() {
     let dir = Dir::new();
     write_shard(&dir, "a", &[&[1, 2, 3], &[4, 5]]);
     let path = dir.path("a");
-    let shown = pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "1", "--json"]).success();
+    let shown =
+        pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "1", "--json"]).success();
     assert_eq!(shown.json()["tokens"], serde_json::json!([4, 5]));
     let refused = pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "2"]);
     assert_eq!(refused.code, 2);
@@ -63,7 +64,8 @@ fn broken_shards_are_refused_with_file_expected_and_found() {
         (
             |dir| {
                 write_shard(dir, "other", &[&[1, 2, 3, 4]]);
-                fs::rename(dir.path("other.bin"), dir.path("a.bin")).expect("data of another shard");
+                fs::rename(dir.path("other.bin"), dir.path("a.bin"))
+                    .expect("data of another shard");
                 fs::remove_file(dir.path("other.idx")).expect("an index");
             },
             "a.bin: data of 8 bytes: expected 10",

@@ -178,7 +178,7 @@ impl Stage {
         *last = Instant::now();
         let seconds = self.began.elapsed().as_secs_f64();
         let rate = done as f64 / seconds.max(1e-9);
-        let rate_text = amount(rate as u64, self.unit);
+        let rate_text = rate_of(rate, self.unit);
         match self.total {
             Some(total) if done <= total => {
                 let left = Duration::from_secs_f64((total - done) as f64 / rate.max(1e-9));
@@ -200,6 +200,11 @@ fn amount(count: u64, unit: Unit) -> String {
         Unit::Bytes => format!("{}", indicatif::HumanBytes(count)),
         _ => format!("{} {}", indicatif::HumanCount(count), plural(unit)),
     }
+}
+
+/// A rate per second, with decimals where it is low.
+fn rate_of(rate: f64, unit: Unit) -> String {
+    if rate < 10.0 { format!("{rate:.1} {}", plural(unit)) } else { amount(rate as u64, unit) }
 }
 
 fn plural(unit: Unit) -> &'static str {

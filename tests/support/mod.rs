@@ -48,8 +48,17 @@ impl Run {
 
 /// Runs `pipeline` with `args`.
 pub(crate) fn pipeline<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
+    pipeline_with(args, &[])
+}
+
+/// Runs `pipeline` with `args` and environment variables of its own.
+pub(crate) fn pipeline_with<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    variables: &[(&str, &OsStr)],
+) -> Run {
     let output: Output = Command::new(env!("CARGO_BIN_EXE_pipeline"))
         .args(args)
+        .envs(variables.iter().copied())
         .env_remove("RUST_LOG")
         .env_remove("RUST_BACKTRACE")
         .output()

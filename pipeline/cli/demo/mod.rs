@@ -19,13 +19,16 @@ use tracing::info;
 use training::{Resume, RunPaths, TrainConfig, train};
 
 use self::report::{DemoReport, unigram_loss};
-use self::text::DemoText;
+use self::text::{DemoText, TextRoot};
 use crate::exit::{self, Usage};
 use crate::progress::Progress;
 use crate::{GlobalArgs, config, output};
 
 /// Name of the demo's test text wherever it appears: it is not the benchmark whose form it has.
 const TEST_NAME: &str = "demo-wikitext";
+
+/// File of the test text in the demo's text folder.
+const TEST_FILE: &str = "demo-wikitext.tokens";
 
 /// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its perplexity.
 ///
@@ -53,10 +56,11 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     let configs = DemoConfigs::read(&global.overrides)?;
-    let root = args.text.clone().map_or_else(text::cargo_registry, Ok)?;
+    let root =
+        args.text.clone().map_or_else(TextRoot::cargo_registry, |path| Ok(TextRoot::own(path)))?;
     let folders = Folders::create(&args.out, args.overwrite)?;
 
-    info!("1/4 reading text below {}", root.display());
+    info!("1/4 reading text below {}", root.path.display());
     let text = text::prepare(&root, &folders.text, progress)?;
 
     info!(
@@ -143,9 +147,6 @@ impl Folders {
         Ok(())
     }
 }
-
-/// File of the test text in the demo's text folder.
-const TEST_FILE: &str = "demo-wikitext.tokens";
 
 /// The three stages' configurations.
 struct DemoConfigs {

@@ -14,13 +14,17 @@ use anyhow::{Context, anyhow, bail};
 use corpus::reader::{Item, OnBadLine, SourceConfig, SourceFormat, Sources, TextTreeConfig};
 use corpus::{Document, Observer, Unit};
 use serde::Serialize;
+use tracing::info;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::TEST_FILE;
 use super::wikitext::{Article, article};
 use crate::exit::Usage;
 
-/// Documentation and licences of crates.
-const INCLUDE: [&str; 4] = ["*.md", "LICENSE*", "COPYING*", "*.txt"];
+/// Documentation and licences of crates, ...
+const INCLUDE: [&str; 3] = ["*.md", "LICENSE*", "COPYING*"];
+/// ... and the usual name of text, in a folder of the user's own.
+const INCLUDE_OWN: &str = "*.txt";
 /// Folders of test inputs, which are no documentation.
 const EXCLUDE: [&str; 3] = ["tests", "test_data", "data"];
 /// The most text that is read, in bytes: the demo's time grows with it.
@@ -51,44 +55,64 @@ pub(super) struct DemoText {
     pub(super) test_words: usize,
 }
 
-/// The folder of sources that cargo keeps of every crate it has built.
-pub(super) fn cargo_registry() -> anyhow::Result<PathBuf> {
-    let cargo_home = env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
-        .ok_or_else(|| {
-            Usage(anyhow!("neither CARGO_HOME nor a home folder is set: pass --text DIR"))
-        })?;
-    let registry = cargo_home.join("registry").join("src");
-    if !registry.is_dir() {
-        bail!(Usage(anyhow!(
-            "there is no {}, the folder of crates whose documentation the demo reads: pass --text DIR with text of your own",
-            registry.display()
-        )));
+/// A folder of text and the names of the files to read in it.
+#[derive(Debug)]
+pub(super) struct TextRoot {
+    pub(super) path: PathBuf,
+    include: Vec<&'static str>,
+}
+
+impl TextRoot {
+    /// The folder of sources that cargo keeps of every crate it has built.
+    pub(super) fn cargo_registry() -> anyhow::Result<Self> {
+        let cargo_home = env::var_os("CARGO_HOME")
+            .map(PathBuf::from)
+            .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
+            .ok_or_else(|| {
+                Usage(anyhow!("neither CARGO_HOME nor a home folder is set: pass --text DIR"))
+            })?;
+        let path = cargo_home.join("registry").join("src");
+        if !path.is_dir() {
+            bail!(Usage(anyhow!(
+                "there is no {}, the folder of crates whose documentation the demo reads: pass --text DIR with text of your own",
+                path.display()
+            )));
+        }
+        Ok(Self { path, include: INCLUDE.to_vec() })
     }
-    Ok(registry)
+
+    /// A folder of the user's.
+    pub(super) fn own(path: PathBuf) -> Self {
+        Self { path, include: INCLUDE.iter().copied().chain([INCLUDE_OWN]).collect() }
+    }
+
+    /// The path of a document below this folder: the same on every machine.
+    fn relative<'a>(&self, document: &'a Document) -> &'a Path {
+        let file = &document.provenance.file;
+        file.strip_prefix(&self.path).unwrap_or(file)
+    }
 }
 
 /// Reads the text below `root` and writes `documents.jsonl` and `demo-wikitext.tokens` to the folder `out`.
 pub(super) fn prepare(
-    root: &Path,
+    root: &TextRoot,
     out: &Path,
     observer: &dyn Observer,
 ) -> anyhow::Result<DemoText> {
     let (documents, num_unreadable) = read(root, observer)?;
-    let held_out = hold_out(&documents);
+    let held_out = hold_out(root, &documents);
     if held_out.is_empty() {
         bail!(Usage(anyhow!(
             "{}: no document has {MIN_ARTICLE_WORDS} words of prose, so none can be held out as the test text: pass --text DIR with more text",
-            root.display()
+            root.path.display()
         )));
     }
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let is_held_out: HashSet<usize> = held_out.iter().map(|(index, _)| *index).collect();
     let text = DemoText {
-        root: root.to_owned(),
+        root: root.path.clone(),
         documents: out.join("documents.jsonl"),
-        test: out.join("demo-wikitext.tokens"),
+        test: out.join(TEST_FILE),
         num_documents: documents.len() - held_out.len(),
         num_held_out: held_out.len(),
         num_unreadable,
@@ -103,13 +127,13 @@ pub(super) fn prepare(
 }
 
 /// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files that are no UTF-8.
-fn read(root: &Path, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
+fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let source = SourceConfig {
         name: "demo".to_owned(),
-        paths: vec![root.to_owned()],
+        paths: vec![root.path.clone()],
         format: SourceFormat::Text(TextTreeConfig {
-            include: strings(&INCLUDE),
+            include: strings(&root.include),
             exclude: strings(&EXCLUDE),
         }),
     };
@@ -124,6 +148,7 @@ fn read(root: &Path, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, 
             Item::Document(document) | Item::Repaired(document, _) => {
                 num_bytes += document.text.len();
                 if num_bytes > MAX_BYTES {
+                    info!("{} MB of text are enough: the rest is not read", MAX_BYTES / 1_000_000);
                     break;
                 }
                 observer.advance(document.text.len() as u64);
@@ -137,11 +162,11 @@ fn read(root: &Path, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, 
 }
 
 /// Chooses the documents of the test text: in the order of a hash of their paths, so that they come from everywhere.
-fn hold_out(documents: &[Document]) -> Vec<(usize, Article)> {
+fn hold_out(root: &TextRoot, documents: &[Document]) -> Vec<(usize, Article)> {
     let mut order: Vec<usize> =
         (0..documents.len()).filter(|&index| may_be_held_out(&documents[index])).collect();
     order.sort_by_cached_key(|&index| {
-        xxh3_64(documents[index].provenance.file.as_os_str().as_encoded_bytes())
+        xxh3_64(root.relative(&documents[index]).as_os_str().as_encoded_bytes())
     });
     let most = (documents.len() / ONE_HELD_OUT_IN).max(1);
     let (mut held_out, mut titles, mut num_words) = (Vec::new(), HashSet::new(), 0);
@@ -178,7 +203,7 @@ fn title_of(file: &Path) -> String {
 
 fn write_jsonl<'a>(
     path: &Path,
-    root: &Path,
+    root: &TextRoot,
     documents: impl Iterator<Item = &'a Document>,
 ) -> anyhow::Result<()> {
     #[derive(Serialize)]
@@ -188,8 +213,7 @@ fn write_jsonl<'a>(
     }
     let mut lines = Vec::new();
     for document in documents {
-        let file = &document.provenance.file;
-        let id = file.strip_prefix(root).unwrap_or(file).to_string_lossy().into_owned();
+        let id = root.relative(document).to_string_lossy().into_owned();
         serde_json::to_writer(&mut lines, &Record { id, text: &document.text })?;
         lines.push(b'\n');
     }

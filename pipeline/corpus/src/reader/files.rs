@@ -102,7 +102,7 @@ impl Selection {
             let entry = entry.map_err(|error| walk_error(root, error))?;
             let relative = entry.path().strip_prefix(root).expect("a walk stays below its root");
             let reason = if is_hidden(&entry) {
-                Some(SkipReason::Hidden)
+                self.might_include(&entry, relative).then_some(SkipReason::Hidden)
             } else if self.excludes(relative) {
                 None
             } else if entry.path_is_symlink() {
@@ -126,6 +126,14 @@ impl Selection {
         }
         files.sort_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
         Ok(files)
+    }
+
+    /// Whether a reader of the patterns would look for this hidden entry among the input: any folder, and a file of a fitting name.
+    fn might_include(&self, entry: &DirEntry, relative: &Path) -> bool {
+        match self {
+            Self::Text { include, .. } => entry.file_type().is_dir() || include.is_match(relative),
+            Self::Jsonl => true,
+        }
     }
 
     fn excludes(&self, relative: &Path) -> bool {

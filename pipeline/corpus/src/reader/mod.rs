@@ -109,9 +109,7 @@ impl Sources {
                 }
             }));
         }
-        for Skipped { path, reason } in &skipped {
-            tracing::warn!(path = %path.display(), ?reason, "left out of the input");
-        }
+        report_skipped(&skipped);
         let total_bytes = pending.iter().map(|file| file.bytes).sum();
         pending.reverse();
         Ok(Self { on_bad_line, pending, current: None, finished_bytes: 0, total_bytes, skipped })
@@ -166,6 +164,20 @@ impl Iterator for Sources {
             self.current = None;
         }
         item.transpose()
+    }
+}
+
+/// One warning for all that was left out, and each by itself for whoever asks for details.
+fn report_skipped(skipped: &[Skipped]) {
+    for Skipped { path, reason } in skipped {
+        tracing::debug!(path = %path.display(), ?reason, "left out of the input");
+    }
+    if let Some(Skipped { path, reason }) = skipped.first() {
+        let example = path.display();
+        let number = skipped.len();
+        tracing::warn!(
+            "left out of the input: {number} files and folders, such as {example} ({reason:?})"
+        );
     }
 }
 
