@@ -2,7 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
+mod cli;
 mod collective;
+mod demo;
+mod evaluation;
+mod inference;
 mod kernels;
 mod model;
 mod parallel;
+mod shards;
+mod support;
+mod tokenizer;
+mod training;

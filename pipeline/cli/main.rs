@@ -1,3 +1,91 @@
-//! The `pipeline` binary.
+//! The `pipeline` program: raw text to the results of the Megatron-LM paper.
+//!
+//! The only place that parses flags, reads configuration files, draws progress and prints. `main` parses and dispatches; each
+//! command is one file and ends in one function of a library: [`dedup`] in `curation::curate`, [`train`] in
+//! `training::train`, [`eval`] in `evaluation::evaluate`.
 
-fn main() {}
+mod config;
+mod dedup;
+mod demo;
+mod eval;
+mod exit;
+mod output;
+mod progress;
+mod shard;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::progress::Progress;
+
+/// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
+///
+/// Takes raw text to the results of the paper Megatron-LM (Shoeybi et al. 2019). Start with `pipeline demo`, which runs all
+/// three stages on text that this machine already has.
+#[derive(Debug, Parser)]
+#[command(name = "pipeline", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    global: GlobalArgs,
+}
+
+const AFTER_HELP: &str = "\
+Results go to standard output, everything else to standard error.
+Exit codes: 0 done; 1 failed; 2 wrong usage, configuration or input; 3 training stopped by its own guard;
+75 stopped by a signal with resumable work saved.";
+
+/// What every command understands.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GlobalArgs {
+    /// Print the result as JSON instead of a table.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given more than once.
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+
+    /// Say more: -v for details, -vv for everything.
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+
+    /// Say only warnings and errors, and draw no progress.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Dedup(dedup::DedupArgs),
+    Train(train::TrainArgs),
+    Eval(eval::EvalArgs),
+    Shard(shard::ShardArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let progress = Progress::start(cli.global.verbose, cli.global.quiet);
+    match run(&cli, &progress) {
+        Ok(code) => code,
+        Err(error) => {
+            progress.error(&format!("error: {error:#}"));
+            exit::code_of(&error)
+        }
+    }
+}
+
+fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, &cli.global, progress),
+        Command::Dedup(args) => dedup::run(args, &cli.global, progress),
+        Command::Train(args) => train::run(args, &cli.global, progress),
+        Command::Eval(args) => eval::run(args, &cli.global, progress),
+        Command::Shard(args) => shard::run(args, &cli.global),
+    }
+}

@@ -1,5 +1,10 @@
 //! What can go wrong in this crate, in the user's words.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
+use corpus::CorpusError;
+
 use crate::parallel::collective::CollectiveError;
 
 /// An error of the `training` crate.
@@ -106,6 +111,212 @@ pub enum TrainError {
         #[source]
         source: std::io::Error,
     },
+
+    /// The operating system refused an operation on a file or folder.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: `read`, `create`, `rename`.
+        action: &'static str,
+        /// File or folder it was tried on.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+
+    /// A JSON file of a run or a checkpoint that does not read.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The fault, with line and column.
+        #[source]
+        source: serde_json::Error,
+    },
+
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Corpus(#[from] CorpusError),
+
+    /// The weights that divide documents into training, validation and test are none.
+    #[error("split \"{written}\": {reason}")]
+    Split {
+        /// The weights as they were written.
+        written: String,
+        /// What is wrong with them, and what would be right.
+        reason: String,
+    },
+
+    /// The global batch is no whole number of micro-batches.
+    #[error(
+        "global_batch_size = {global_batch_size} is no multiple of \
+         micro_batch_size = {micro_batch_size}"
+    )]
+    BatchIndivisible {
+        /// `global_batch_size`.
+        global_batch_size: usize,
+        /// `micro_batch_size`.
+        micro_batch_size: usize,
+    },
+
+    /// The configuration's vocabulary is not the data's.
+    #[error(
+        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens; leave \
+         vocab_size out to take it from there"
+    )]
+    VocabularyMismatch {
+        /// `vocab_size` as it was written.
+        written: usize,
+        /// Tokens of the tokenizer that made the data.
+        tokenizer: usize,
+    },
+
+    /// A shard holds a token that the model's vocabulary lacks.
+    #[error("{}: token {token} lies outside the model's vocabulary of {vocab_size}", path.display())]
+    TokenOutsideVocabulary {
+        /// The shard.
+        path: PathBuf,
+        /// Its largest token.
+        token: u32,
+        /// Tokens of the model.
+        vocab_size: usize,
+    },
+
+    /// The data folder holds less than one sample.
+    #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
+    CorpusTooSmall {
+        /// Tokens of the folder.
+        tokens: u64,
+        /// `seq_length + 1`.
+        needed_tokens: u64,
+    },
+
+    /// A part of the data that is needed holds less than one sample.
+    #[error(
+        "the {part} part of split \"{split}\" has {tokens} tokens, one sample needs \
+         {needed_tokens}; give it more weight{}",
+        if *part == "validation" { " or leave the [validation] section out" } else { "" }
+    )]
+    SplitTooSmall {
+        /// The weights as they were written.
+        split: String,
+        /// Which part.
+        part: &'static str,
+        /// Its tokens.
+        tokens: u64,
+        /// `seq_length + 1`.
+        needed_tokens: u64,
+    },
+
+    /// The run folder holds something that this run must not overwrite.
+    #[error("{} is in use: {reason}; choose another folder", path.display())]
+    RunFolderUsed {
+        /// The run folder.
+        path: PathBuf,
+        /// What it holds.
+        reason: String,
+    },
+
+    /// Loss or gradient are no numbers any more.
+    #[error("step {step}: loss {loss}, gradient norm {grad_norm}; training cannot go on from here")]
+    NonFinite {
+        /// The step that was not done.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+        /// The norm of its gradient.
+        grad_norm: f64,
+    },
+
+    /// No checkpoint where one was asked for.
+    #[error(
+        "{}: no checkpoint here; give a run folder, its checkpoints folder or a step-N folder",
+        path.display()
+    )]
+    NoCheckpoint {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+
+    /// A file of a checkpoint is not the one that was written.
+    #[error("{}: {what}: expected {expected}, found {found}", path.display())]
+    CheckpointFile {
+        /// The file.
+        path: PathBuf,
+        /// What differs: `bytes`, `xxh3-128`, `version`.
+        what: &'static str,
+        /// What the manifest says.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+
+    /// A tensor file that does not read.
+    #[error("{}: {source}", path.display())]
+    SafeTensors {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        #[source]
+        source: safetensors::SafeTensorError,
+    },
+
+    /// A tensor file lacks a tensor of the model.
+    #[error("{}: tensor {name} is missing", path.display())]
+    TensorMissing {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// A tensor file holds a tensor that the model has not.
+    #[error("{}: tensor {name} is none of the model's", path.display())]
+    TensorUnexpected {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// A tensor has another shape than the model's.
+    #[error("{}: tensor {name} has shape {found:?}, the model needs {expected:?}", path.display())]
+    TensorShape {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The model's shape.
+        expected: Vec<usize>,
+        /// The file's.
+        found: Vec<usize>,
+    },
+
+    /// A tensor does not hold 32-bit floats.
+    #[error("{}: tensor {name} has type {found}, only F32 is read", path.display())]
+    TensorType {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Its type.
+        found: String,
+    },
+}
+
+impl TrainError {
+    /// Maker of [`TrainError::Io`] values for `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// The error itself, where it concerns all ranks alike: every rank finds the same loss.
+    pub(crate) fn without_rank(self) -> Self {
+        match self {
+            Self::Rank { source, .. } if matches!(*source, Self::NonFinite { .. }) => *source,
+            other => other,
+        }
+    }
 }
 
 /// `1, 5, 25`.

@@ -1,16 +1,43 @@
-//! GPT-2 on burn with tensor parallelism.
+//! GPT-2 on burn with tensor parallelism, and the loop that trains it.
 //!
-//! - [`model`] reads as the model on one device would.
-//! - [`parallel`] has the layers it is made of, split over the ranks of a group: the paper's
-//!   section 3.
-//! - [`parameters`] is the one table that says what each parameter is called, how it is shaped,
-//!   split and started.
-//! - [`backend`] adds to burn the fused operations and the collectives that have gradients.
+//! How one step flows through the modules:
+//!
+//! 1. [`config`] is what a user wrote; [`plan`] checks it against the data and says what it means.
+//! 2. [`data`] takes the step's samples from the data folder and puts them into micro-batches.
+//! 3. [`model`] reads as the model on one device would; [`objective`] is what the loop asks of it.
+//!    Its layers are those of [`parallel`], split over the ranks of a group: the paper's section 3.
+//!    [`backend`] adds to burn the fused operations and the collectives that have gradients.
+//! 4. [`state`] does the step: forward, backward, clip, update. [`optim`] has the arithmetic.
+//! 5. [`metrics`] writes the step down, [`validation`] takes the loss on held-out documents, and
+//!    [`checkpoint`] saves everything in a form that any number of ranks can load.
+//!
+//! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
+//! called, how it is shaped, split and started. [`inference`] computes losses under a trained model.
 
 pub mod backend;
+pub mod checkpoint;
+pub mod config;
+pub mod data;
 pub mod error;
+pub mod inference;
+pub mod metrics;
 pub mod model;
+pub mod objective;
+pub mod optim;
 pub mod parallel;
+mod parameter_walk;
 pub mod parameters;
+pub mod plan;
+mod report;
+mod run_folder;
+pub mod state;
+mod summary;
+mod train;
+pub mod validation;
 
+pub use config::TrainConfig;
 pub use error::TrainError;
+pub use plan::{Resume, RunPaths, TrainPlan};
+pub use report::TrainReport;
+pub use summary::{BytesPerRank, PlanSummary};
+pub use train::train;

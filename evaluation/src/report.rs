@@ -1,0 +1,93 @@
+//! The result of an evaluation, as JSON and as a table.
+//!
+//! A number stands beside everything it depends on. Tools read `results[i].metrics`; people read the table, which prints
+//! every setting and count too, so that no figure is copied without its protocol.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::wikitext103;
+
+/// What an evaluation found, one result per task in the plan's order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvalReport {
+    /// The results.
+    pub results: Vec<TaskResult>,
+}
+
+/// What one task found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskResult {
+    /// The task's name, as its plan gives it.
+    pub task: String,
+    /// The metrics with their protocol, counts and settings.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Whether a limit left windows unscored: such a result compares with no other.
+    pub partial: bool,
+    /// Wall time in seconds, from reading the test set to its last loss.
+    pub seconds: f64,
+}
+
+/// Protocol, metrics, counts and settings of a task's kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Measured {
+    /// Perplexity of a text in WikiText103's form.
+    WikiText103(wikitext103::Measured),
+}
+
+/// The table: per task its metrics, counts and settings, a value a line.
+impl fmt::Display for EvalReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, result) in self.results.iter().enumerate() {
+            if index > 0 {
+                writeln!(formatter)?;
+            }
+            write!(formatter, "{result}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TaskResult {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The JSON form is the one list of what a result holds, so the table is made from it.
+        let Ok(Value::Object(fields)) = serde_json::to_value(self) else { return Err(fmt::Error) };
+        writeln!(formatter, "{} (protocol {})", self.task, text_of(&fields["protocol"]))?;
+        if self.partial {
+            writeln!(formatter, "  PARTIAL: a limit left windows unscored; compare with nothing")?;
+        }
+        for section in ["metrics", "counts", "settings"] {
+            if let Some(Value::Object(entries)) = fields.get(section) {
+                write_section(formatter, section, entries)?;
+            }
+        }
+        writeln!(formatter, "  {:<9} {:.1} s", "time", self.seconds)
+    }
+}
+
+fn write_section(
+    formatter: &mut fmt::Formatter<'_>,
+    section: &str,
+    entries: &Map<String, Value>,
+) -> fmt::Result {
+    let width = entries.keys().map(String::len).max().unwrap_or(0);
+    for (index, (name, value)) in entries.iter().enumerate() {
+        let title = if index == 0 { section } else { "" };
+        writeln!(formatter, "  {title:<9} {name:<width$}  {}", text_of(value))?;
+    }
+    Ok(())
+}
+
+/// A value without JSON's quotes; an absent one as a dash.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,172 @@
+//! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use corpus::Existing;
+use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
+use curation::{CurationConfig, CurationReport, curate};
+
+use crate::exit::Usage;
+use crate::progress::Progress;
+use crate::{GlobalArgs, config, output};
+
+/// Curate a corpus: filter, remove duplicates and test data, tokenize, shard.
+///
+/// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles of a test set, and documents whose Jaccard
+/// similarity with an earlier kept one is above 0.7. Every dropped document is listed with its reason and witness in OUT/removed.jsonl,
+/// the counts are in OUT/report.json. OUT appears when it is complete.
+#[derive(Debug, Args)]
+pub(crate) struct DedupArgs {
+    /// Files or folders to read: `.txt` files as one document each, all others as JSONL.
+    #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
+    inputs: Vec<PathBuf>,
+
+    /// Configuration of the corpus (TOML), in place of INPUT; its paths are relative to the working folder.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Data folder to make.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Tokenizer: gpt2, or the path of a tokenizer.json.
+    #[arg(long, value_name = "NAME")]
+    tokenizer: Option<String>,
+
+    /// Key of a JSONL record that holds its text [default: text].
+    #[arg(long, value_name = "KEY")]
+    text_key: Option<String>,
+
+    /// What to do with a record that cannot be read [default: fail].
+    #[arg(long, value_name = "POLICY")]
+    on_bad_line: Option<BadLinePolicy>,
+
+    /// Threads to work on [default: all cores].
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Replace the data folder OUT if it is there already.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BadLinePolicy {
+    /// Stop with the file, the line and the remedy.
+    Fail,
+    /// Pass over it and list it in OUT/rejects.jsonl.
+    Skip,
+    /// Put U+FFFD in place of what is no character; pass over what cannot be mended so.
+    Replace,
+}
+
+impl From<BadLinePolicy> for OnBadLine {
+    fn from(policy: BadLinePolicy) -> Self {
+        match policy {
+            BadLinePolicy::Fail => Self::Fail,
+            BadLinePolicy::Skip => Self::Skip,
+            BadLinePolicy::Replace => Self::Replace,
+        }
+    }
+}
+
+pub(crate) fn run(
+    args: &DedupArgs,
+    global: &GlobalArgs,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
+    let mut plan = args.config(&global.overrides)?.validate()?;
+    if args.overwrite {
+        plan.existing = Existing::Replace;
+    }
+    let report = match args.threads {
+        None => curate(&plan, &args.out, progress),
+        Some(threads) => rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.get())
+            .build()
+            .context("cannot start the threads")?
+            .install(|| curate(&plan, &args.out, progress)),
+    }
+    .context("cannot curate the corpus")?;
+    if global.json {
+        output::json(&report)?;
+    } else {
+        output::text(&summary(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl DedupArgs {
+    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and overrides on top.
+    fn config(&self, overrides: &[String]) -> anyhow::Result<CurationConfig> {
+        let mut config: CurationConfig = match &self.config {
+            Some(path) => config::read(path, overrides)?,
+            None => {
+                let sources = self.inputs.iter().map(SourceConfig::guess).collect();
+                let written = toml::to_string(&CurationConfig::of_paper(sources))
+                    .context("cannot write down the inputs")?;
+                config::parse(&written, "the inputs", overrides)?
+            }
+        };
+        if let Some(tokenizer) = &self.tokenizer {
+            config.tokenizer.clone_from(tokenizer);
+        }
+        if let Some(policy) = self.on_bad_line {
+            config.on_bad_line = policy.into();
+        }
+        if let Some(key) = &self.text_key {
+            set_text_key(&mut config, key)?;
+        }
+        Ok(config)
+    }
+}
+
+fn set_text_key(config: &mut CurationConfig, key: &str) -> anyhow::Result<()> {
+    let mut is_used = false;
+    for source in &mut config.sources {
+        if let SourceFormat::Jsonl(jsonl) = &mut source.format {
+            key.clone_into(&mut jsonl.text_key);
+            is_used = true;
+        }
+    }
+    if !is_used {
+        bail!(Usage(anyhow!("--text-key {key}: no source is JSONL")));
+    }
+    Ok(())
+}
+
+/// What became of the documents, as a table.
+pub(crate) fn summary(report: &CurationReport) -> String {
+    let mut rows = vec![row("documents in", report.documents_in)];
+    rows.extend(report.dropped.iter().map(|(reason, &count)| row(&format!("  {reason}"), count)));
+    rows.push(row("documents kept", report.documents_kept));
+    rows.push(row("tokens", report.tokens));
+    for (reason, &count) in &report.rejected {
+        rows.push(row(&format!("records passed over, {reason}"), count));
+    }
+    for (reason, &count) in &report.repaired {
+        rows.push(row(&format!("documents repaired, {reason}"), count));
+    }
+    let megabytes = report.bytes_in as f64 / 1e6;
+    rows.push(vec!["megabytes in".into(), format!("{megabytes:.1}")]);
+    rows.push(vec!["megabytes per second".into(), format!("{:.1}", megabytes / report.seconds)]);
+    let mut text = output::table(&rows);
+    if let Some(largest) = report.clusters.first() {
+        text.push_str(&format!(
+            "largest cluster: {} documents, such as {} (kept) and {} (Jaccard {:.2})\n",
+            largest.size,
+            largest.example.kept.file,
+            largest.example.removed.file,
+            largest.example.jaccard
+        ));
+    }
+    text
+}
+
+fn row(name: &str, count: u64) -> Vec<String> {
+    vec![name.to_owned(), indicatif::HumanCount(count).to_string()]
+}

@@ -1,0 +1,194 @@
+//! `pipeline demo`: the whole road once, on text that this machine already has.
+//!
+//! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of `configs/`.
+
+mod report;
+mod text;
+mod wikitext;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use curation::{CurationConfig, curate};
+use evaluation::wikitext103::WikiText103;
+use evaluation::{EvalConfig, Task, evaluate};
+use tracing::info;
+use training::{Resume, RunPaths, TrainConfig, train};
+
+use self::report::{DemoReport, unigram_loss};
+use self::text::{DemoText, TextRoot};
+use crate::exit::{self, Usage};
+use crate::progress::Progress;
+use crate::{GlobalArgs, config, output};
+
+/// Name of the demo's test text wherever it appears: it is not the benchmark whose form it has.
+const TEST_NAME: &str = "demo-wikitext";
+
+/// File of the test text in the demo's text folder.
+const TEST_FILE: &str = "demo-wikitext.tokens";
+
+/// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its perplexity.
+///
+/// Reads the documentation of the crates in cargo's own registry folder, which every machine that has built this program holds,
+/// holds some documents out as a test text, and writes everything to OUT. Takes some minutes and 2 GiB on two cores.
+/// `--set data.KEY=VALUE`, `--set train.KEY=VALUE` and `--set eval.KEY=VALUE` override its configurations.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Folder for everything that the demo makes.
+    #[arg(long, value_name = "DIR", default_value = "demo-out")]
+    out: PathBuf,
+
+    /// Folder with text of your own: *.md, *.txt, LICENSE*, COPYING*.
+    #[arg(long, value_name = "DIR")]
+    text: Option<PathBuf>,
+
+    /// Remove what an earlier demo left in OUT.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub(crate) fn run(
+    args: &DemoArgs,
+    global: &GlobalArgs,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
+    let configs = DemoConfigs::read(&global.overrides)?;
+    let root =
+        args.text.clone().map_or_else(TextRoot::cargo_registry, |path| Ok(TextRoot::own(path)))?;
+    let folders = Folders::create(&args.out, args.overwrite)?;
+
+    info!("1/4 reading text below {}", root.path.display());
+    let text = text::prepare(&root, &folders.text, progress)?;
+
+    info!(
+        "2/4 dedup: {} documents, {} held out as {TEST_NAME}",
+        text.num_documents, text.num_held_out
+    );
+    let curation = curate(&configs.data(&text).validate()?, &folders.data, progress)
+        .context("cannot curate the text")?;
+
+    info!("3/4 train: {} documents, {} tokens", curation.documents_kept, curation.tokens);
+    let paths =
+        RunPaths { data: folders.data.clone(), out: folders.run.clone(), resume: Resume::Never };
+    let plan = configs.train.clone().validate(paths).context("cannot start training")?;
+    let unigram_loss = unigram_loss(&folders.data)?;
+    let training = train(&plan, progress).context("training failed")?;
+    if training.stopped {
+        info!("stopped; `pipeline train` goes on where {} stands", folders.run.display());
+        return Ok(ExitCode::from(exit::STOPPED));
+    }
+
+    info!("4/4 eval: {} words of {TEST_NAME}", text.test_words);
+    let task = WikiText103 { name: TEST_NAME.to_owned(), data: text.test.clone() };
+    let plan = configs.eval.validate(folders.run.clone(), vec![Task::WikiText103(task)])?;
+    let evaluation = evaluate(&plan, progress).context("cannot evaluate")?;
+
+    let report = DemoReport::new(text, curation, training, unigram_loss, evaluation)?;
+    report.write(&folders.report)?;
+    if global.json {
+        output::json(&report)?;
+    } else {
+        output::text(&report.table(&folders))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where everything lies in the demo's folder.
+pub(crate) struct Folders {
+    text: PathBuf,
+    data: PathBuf,
+    run: PathBuf,
+    report: PathBuf,
+}
+
+impl Folders {
+    /// Lays out `out`, which must be empty or, with `overwrite`, an earlier demo's: of that only what a demo makes is removed.
+    fn create(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
+        let folders = Self {
+            text: out.join("text"),
+            data: out.join("data"),
+            run: out.join("run"),
+            report: out.join("report.json"),
+        };
+        let is_used = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+        if is_used && !overwrite {
+            bail!(Usage(anyhow!(
+                "{} is not empty: pass --overwrite to replace an earlier demo, or --out with another folder",
+                out.display()
+            )));
+        }
+        if is_used && !folders.text.join(TEST_FILE).is_file() {
+            bail!(Usage(anyhow!(
+                "{} holds no earlier demo, so it is not overwritten: pass --out with another folder",
+                out.display()
+            )));
+        }
+        if is_used {
+            folders.remove()?;
+        }
+        fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+        Ok(folders)
+    }
+
+    fn remove(&self) -> anyhow::Result<()> {
+        for folder in [&self.data, &self.run, &self.text] {
+            if folder.exists() {
+                fs::remove_dir_all(folder)
+                    .with_context(|| format!("cannot remove {}", folder.display()))?;
+            }
+        }
+        if self.report.exists() {
+            fs::remove_file(&self.report)
+                .with_context(|| format!("cannot remove {}", self.report.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The three stages' configurations.
+struct DemoConfigs {
+    data: CurationConfig,
+    train: TrainConfig,
+    eval: EvalConfig,
+}
+
+impl DemoConfigs {
+    /// The built-in configurations, each with the overrides that begin with its name.
+    fn read(overrides: &[String]) -> anyhow::Result<Self> {
+        let sections = ["data.", "train.", "eval."];
+        if let Some(other) = overrides
+            .iter()
+            .find(|assignment| !sections.iter().any(|section| assignment.starts_with(section)))
+        {
+            bail!(Usage(anyhow!(
+                "--set {other}: the demo has three configurations, so begin the key with data., train. or eval."
+            )));
+        }
+        let of = |section: &str| -> Vec<String> {
+            overrides
+                .iter()
+                .filter_map(|assignment| assignment.strip_prefix(section))
+                .map(str::to_owned)
+                .collect()
+        };
+        Ok(Self {
+            data: config::parse(DATA, "configs/data/demo.toml", &of("data."))?,
+            train: config::parse(TRAIN, "configs/train/demo.toml", &of("train."))?,
+            eval: config::parse(EVAL, "configs/eval/demo.toml", &of("eval."))?,
+        })
+    }
+
+    /// The curation of `text`, with its test text kept out.
+    fn data(&self, text: &DemoText) -> CurationConfig {
+        let mut config = self.data.clone();
+        config.resolve_from(text.documents.parent().unwrap_or(Path::new("")));
+        config
+    }
+}
+
+const DATA: &str = include_str!("../../../configs/data/demo.toml");
+const TRAIN: &str = include_str!("../../../configs/train/demo.toml");
+const EVAL: &str = include_str!("../../../configs/eval/demo.toml");

@@ -1,0 +1,44 @@
+//! Results: a table for people, JSON for programs, on standard output.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// Prints `text` to standard output; a closed pipe is no error.
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    match writeln!(io::stdout().lock(), "{}", text.trim_end()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints `value` as JSON to standard output.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    text(&serde_json::to_string_pretty(value).context("cannot write the result as JSON")?)
+}
+
+/// Lays out rows in columns: the first flush left, the others flush right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[column] - cell.chars().count());
+            match column {
+                0 => line.extend([cell.as_str(), &pad]),
+                _ => line.extend(["  ", &pad, cell.as_str()]),
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,80 @@
+//! What a data folder says of itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::FileSummary;
+use crate::reader::SourceConfig;
+use crate::shard::{DType, ShardSummary};
+use crate::tokenizer::Tokenizer;
+
+/// Version of the manifest that this program writes and reads.
+pub(super) const MANIFEST_VERSION: u32 = 1;
+
+/// What a data folder holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataManifest {
+    /// Version of this file's form.
+    pub version: u32,
+    /// The tokenizer that made the tokens.
+    pub tokenizer: TokenizerIdentity,
+    /// Number of documents.
+    pub documents: u64,
+    /// Number of tokens, ends of documents among them.
+    pub tokens: u64,
+    /// Format of a token in the shard.
+    pub dtype: DType,
+    /// Size and checksum of every file but this one.
+    pub files: Vec<FileSummary>,
+    /// The sources, as configured.
+    pub sources: Vec<SourceConfig>,
+    /// The whole resolved configuration.
+    pub config: serde_json::Value,
+    /// Number of documents dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// Which tokenizer made the tokens of a shard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenizerIdentity {
+    /// Name or path by which it was opened.
+    pub name: String,
+    /// Size of its vocabulary.
+    pub vocab_size: usize,
+    /// The token that ends a document.
+    pub eod: u32,
+    /// Hash of its definition: [`Tokenizer::fingerprint`].
+    pub fingerprint: String,
+}
+
+impl TokenizerIdentity {
+    /// The identity of `tokenizer`.
+    pub fn of(tokenizer: &dyn Tokenizer) -> Self {
+        Self {
+            name: tokenizer.name().to_owned(),
+            vocab_size: tokenizer.vocab_size(),
+            eod: tokenizer.eod(),
+            fingerprint: tokenizer.fingerprint(),
+        }
+    }
+}
+
+impl DataManifest {
+    /// The manifest of a shard that `tokenizer` filled; sources, configuration and drop counts are for the caller to add.
+    pub fn new(tokenizer: &dyn Tokenizer, shard: &ShardSummary) -> Self {
+        Self {
+            version: MANIFEST_VERSION,
+            tokenizer: TokenizerIdentity::of(tokenizer),
+            documents: shard.documents,
+            tokens: shard.tokens,
+            dtype: shard.dtype,
+            files: shard.files.to_vec(),
+            sources: Vec::new(),
+            config: serde_json::Value::Null,
+            dropped: BTreeMap::new(),
+        }
+    }
+}

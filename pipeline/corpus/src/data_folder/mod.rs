@@ -1,0 +1,150 @@
+//! A curated corpus on disk, ready for training.
+//!
+//! ```text
+//! DIR/corpus.bin, corpus.idx   the tokens
+//! DIR/manifest.json            what they are, and size and checksum of every other file; written last
+//! DIR/report.json              how the corpus came about
+//! DIR/removed.jsonl            one line per document that was dropped
+//! DIR/provenance.jsonl         one line per document that was kept, in shard order
+//! ```
+//!
+//! A folder under its final name is whole: it is written as `.DIR.partial` beside it and renamed when everything is on
+//! disk.
+
+mod manifest;
+mod writer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use manifest::MANIFEST_VERSION;
+pub use manifest::{DataManifest, TokenizerIdentity};
+pub use writer::{DataFolderWriter, Existing};
+
+use crate::pending_file::FileSummary;
+use crate::shard::{ShardFault, ShardReader};
+use crate::{CorpusError, ShardCheck};
+
+/// Stem of the shard in a data folder.
+const SHARD: &str = "corpus";
+/// Name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+/// Name of the report.
+pub const REPORT: &str = "report.json";
+/// Name of the list of dropped documents.
+pub const REMOVED: &str = "removed.jsonl";
+/// Name of the list of kept documents.
+pub const PROVENANCE: &str = "provenance.jsonl";
+
+/// A finished data folder.
+#[derive(Debug, Clone)]
+pub struct DataFolder {
+    path: PathBuf,
+    manifest: DataManifest,
+}
+
+impl DataFolder {
+    /// Begins the data folder that will be `path`.
+    ///
+    /// An empty folder of that name is no obstacle, and a folder that holds other things than a data folder's is refused
+    /// whatever `existing` says. What an earlier, killed run left under the temporary name is removed.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder exists already, or none can be created.
+    pub fn create(path: &Path, existing: Existing) -> Result<DataFolderWriter, CorpusError> {
+        DataFolderWriter::create(path, existing)
+    }
+
+    /// Opens the data folder at `path`: its manifest is read, and every file is there in the size that it says.
+    ///
+    /// # Errors
+    ///
+    /// Where the manifest is missing or does not read, or a file disagrees with it.
+    pub fn open(path: &Path) -> Result<Self, CorpusError> {
+        let manifest_path = path.join(MANIFEST);
+        let text = fs::read(&manifest_path).map_err(CorpusError::io("read", &manifest_path))?;
+        let json = |source| CorpusError::Json { path: manifest_path.clone(), source };
+        check_version(&manifest_path, &serde_json::from_slice(&text).map_err(json)?)?;
+        let folder =
+            Self { path: path.to_owned(), manifest: serde_json::from_slice(&text).map_err(json)? };
+        for file in &folder.manifest.files {
+            let path = folder.path.join(&file.name);
+            let found = fs::metadata(&path).map_err(CorpusError::io("read", &path))?.len();
+            check(&path, "bytes", file.bytes, found)?;
+        }
+        Ok(folder)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the folder holds.
+    pub fn manifest(&self) -> &DataManifest {
+        &self.manifest
+    }
+
+    /// Opens the shard.
+    ///
+    /// # Errors
+    ///
+    /// Where the shard is broken, or is not the one of the manifest.
+    pub fn shard(&self) -> Result<ShardReader, CorpusError> {
+        let stem = self.path.join(SHARD);
+        let shard = ShardReader::open(&stem)?;
+        check(&stem, "documents", self.manifest.documents, shard.num_documents())?;
+        check(&stem, "tokens", self.manifest.tokens, shard.num_tokens())?;
+        Ok(shard)
+    }
+
+    /// Reads every file and compares its checksum, and checks that all tokens lie in the vocabulary.
+    ///
+    /// # Errors
+    ///
+    /// Where a file is not the one of the manifest, or the shard is broken.
+    pub fn verify(&self) -> Result<ShardCheck, CorpusError> {
+        let shard = self.shard()?;
+        for file in &self.manifest.files {
+            let path = self.path.join(&file.name);
+            let found = FileSummary::of(&path)?;
+            check(&path, "xxh3_128", &file.xxh3_128, &found.xxh3_128)?;
+        }
+        let stem = self.path.join(SHARD);
+        let checked = ShardCheck::of(&stem, &shard)?;
+        let vocab_size = self.manifest.tokenizer.vocab_size;
+        match checked.max_token {
+            Some(found) if found as usize >= vocab_size => Err(CorpusError::Shard {
+                path: stem,
+                fault: ShardFault::OutsideVocabulary { found, vocab_size },
+            }),
+            _ => Ok(checked),
+        }
+    }
+}
+
+fn check_version(path: &Path, manifest: &serde_json::Value) -> Result<(), CorpusError> {
+    let found = &manifest["version"];
+    if *found == MANIFEST_VERSION {
+        Ok(())
+    } else {
+        check(path, "version", MANIFEST_VERSION, found)
+    }
+}
+
+/// Refuses a file in which `found` differs from what the manifest says.
+fn check<E, F>(path: &Path, what: &'static str, expected: E, found: F) -> Result<(), CorpusError>
+where
+    E: ToString,
+    F: ToString,
+{
+    let (expected, found) = (expected.to_string(), found.to_string());
+    if expected == found {
+        return Ok(());
+    }
+    Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Data folders: whole or not there, and held against their manifest.
+
+use std::fs;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::shard::{DType, ShardWriter};
+use crate::tokenizer::{Gpt2Tokenizer, Tokenizer};
+use crate::verify;
+
+/// A place for data folders.
+struct Place {
+    folder: TempDir,
+    tokenizer: Gpt2Tokenizer,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), tokenizer: Gpt2Tokenizer::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the folder `name` with one document per list of tokens.
+    fn write(
+        &self,
+        name: &str,
+        existing: Existing,
+        documents: &[&[u32]],
+    ) -> Result<DataFolder, CorpusError> {
+        let writer = DataFolder::create(&self.path(name), existing)?;
+        let mut shard = writer.shard(self.tokenizer.vocab_size())?;
+        for document in documents {
+            shard.push_document(document)?;
+        }
+        let shard = shard.finish()?;
+        writer.write_json(REPORT, &json!({"documents_in": documents.len()}))?;
+        fs::write(writer.file(PROVENANCE), "{}\n").unwrap();
+        fs::write(writer.file(REMOVED), "").unwrap();
+        let mut manifest = DataManifest::new(&self.tokenizer, &shard);
+        manifest.config = json!({"seed": 1});
+        manifest.dropped.insert("empty".to_owned(), 2);
+        writer.finish(manifest)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn finished_folder_holds_all_and_is_verified() {
+    let place = Place::new();
+    let written = place.write("data", Existing::Refuse, &[&[1, 2, 50256], &[3, 50256]]).unwrap();
+    let opened = DataFolder::open(&place.path("data")).unwrap();
+    assert_eq!(opened.manifest(), written.manifest());
+    let manifest = opened.manifest();
+    assert_eq!((manifest.documents, manifest.tokens, manifest.dtype), (2, 5, DType::Uint16));
+    assert_eq!((manifest.tokenizer.name.as_str(), manifest.tokenizer.eod), ("gpt2", 50256));
+    assert_eq!(manifest.tokenizer.fingerprint.len(), 32);
+    let names: Vec<_> = manifest.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["corpus.bin", "corpus.idx", "provenance.jsonl", "removed.jsonl", "report.json"]
+    );
+    assert_eq!(opened.shard().unwrap().document(1).unwrap(), [3, 50256]);
+    let checked = verify(&place.path("data")).unwrap();
+    assert_eq!((checked.len(), checked[0].tokens, checked[0].max_token), (1, 5, Some(50256)));
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
+fn unfinished_folder_leaves_nothing() {
+    let place = Place::new();
+    let writer = DataFolder::create(&place.path("data"), Existing::Refuse).unwrap();
+    let mut shard = writer.shard(100).unwrap();
+    shard.push_document(&[1]).unwrap();
+    assert_eq!(place.names(), [".data.partial"]);
+    drop((writer, shard));
+    assert!(place.names().is_empty());
+}
+
+#[test]
+fn leavings_of_a_killed_run_are_not_mixed_in() {
+    let place = Place::new();
+    fs::create_dir(place.path(".data.partial")).unwrap();
+    fs::write(place.path(".data.partial/stale.jsonl"), "old").unwrap();
+    let folder = place.write("data", Existing::Refuse, &[&[1]]).unwrap();
+    assert!(folder.manifest().files.iter().all(|file| file.name != "stale.jsonl"));
+    assert!(!place.path("data/stale.jsonl").exists());
+}
+
+#[test]
+fn used_folder_is_refused_unless_it_is_to_be_replaced() {
+    let place = Place::new();
+    place.write("data", Existing::Refuse, &[&[1]]).unwrap();
+    let error = place.write("data", Existing::Refuse, &[&[2]]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("data exists already. Choose another name, or pass --overwrite")
+    );
+    let replaced = place.write("data", Existing::Replace, &[&[2]]).unwrap();
+    assert_eq!(replaced.shard().unwrap().document(0).unwrap(), [2]);
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
+fn foreign_folder_is_never_replaced_and_empty_one_no_obstacle() {
+    let place = Place::new();
+    fs::create_dir(place.path("home")).unwrap();
+    fs::write(place.path("home/thesis.tex"), "precious").unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        assert!(place.write("home", existing, &[&[1]]).is_err());
+    }
+    assert!(place.path("home/thesis.tex").exists());
+    fs::create_dir(place.path("empty")).unwrap();
+    place.write("empty", Existing::Refuse, &[&[1]]).unwrap();
+}
+
+#[test]
+fn files_that_differ_from_the_manifest_are_refused() {
+    let place = Place::new();
+    let refused = |name: &str, message: &str| {
+        let error = verify(&place.path(name)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    };
+    let documents: [&[u32]; 2] = [&[1, 2, 3], &[4, 5]];
+
+    place.write("cut", Existing::Refuse, &documents).unwrap();
+    let data = fs::read(place.path("cut/corpus.bin")).unwrap();
+    fs::write(place.path("cut/corpus.bin"), &data[..8]).unwrap();
+    refused("cut", "cut/corpus.bin: bytes: expected 10, found 8");
+
+    // The same sizes, other tokens: only the checksum tells.
+    place.write("other", Existing::Refuse, &[&[9, 9, 9], &[9, 9]]).unwrap();
+    place.write("mixed", Existing::Refuse, &documents).unwrap();
+    fs::copy(place.path("other/corpus.bin"), place.path("mixed/corpus.bin")).unwrap();
+    refused("mixed", "mixed/corpus.bin: xxh3_128: expected ");
+
+    // The same size of data, other documents.
+    place.write("lengths", Existing::Refuse, &[&[1, 2], &[3, 4, 5]]).unwrap();
+    fs::copy(place.path("lengths/corpus.idx"), place.path("mixed/corpus.idx")).unwrap();
+    fs::copy(place.path("lengths/corpus.bin"), place.path("mixed/corpus.bin")).unwrap();
+    refused("mixed", "mixed/corpus.idx: xxh3_128: expected ");
+
+    place.write("gone", Existing::Refuse, &documents).unwrap();
+    fs::remove_file(place.path("gone/corpus.idx")).unwrap();
+    refused("gone", "gone/corpus.idx");
+
+    place.write("future", Existing::Refuse, &documents).unwrap();
+    let text = fs::read_to_string(place.path("future/manifest.json")).unwrap();
+    fs::write(place.path("future/manifest.json"), text.replace("\"version\": 1", "\"version\": 2"))
+        .unwrap();
+    refused("future", "future/manifest.json: version: expected 1, found 2");
+}
+
+#[test]
+fn shards_without_a_manifest_are_verified_one_by_one() {
+    let place = Place::new();
+    let error = verify(place.folder.path()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("no shard here: expected files *.bin and *.idx"),
+        "{error}"
+    );
+    for (name, tokens) in [("b", &[1, 2][..]), ("a", &[3])] {
+        let mut shard = ShardWriter::create(&place.path(name), 100).unwrap();
+        shard.push_document(tokens).unwrap();
+        shard.finish().unwrap();
+    }
+    let tokens: Vec<_> =
+        verify(place.folder.path()).unwrap().iter().map(|checked| checked.tokens).collect();
+    assert_eq!(tokens, [1, 2]);
+    assert_eq!(verify(&place.path("b.bin")).unwrap()[0].max_token, Some(2));
+    fs::remove_file(place.path("a.idx")).unwrap();
+    let error = verify(place.folder.path()).unwrap_err();
+    assert!(error.to_string().contains("a.idx: missing"), "{error}");
+}

@@ -1,0 +1,153 @@
+//! Writes a data folder beside its final place, and moves it there when it is whole.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{DataFolder, DataManifest, MANIFEST, SHARD};
+use crate::CorpusError;
+use crate::pending_file::{FileSummary, sync_folder, temporary_sibling};
+use crate::shard::ShardWriter;
+
+/// A data folder being written; dropped before [`finish`](Self::finish), it leaves nothing behind.
+#[derive(Debug)]
+pub struct DataFolderWriter {
+    path: PathBuf,
+    temporary: PathBuf,
+    finished: bool,
+}
+
+impl DataFolderWriter {
+    /// Begins the folder that will be `path`; [`DataFolder::create`] is the way here.
+    pub(super) fn create(path: &Path, existing: Existing) -> Result<Self, CorpusError> {
+        check_target(path, existing)?;
+        let path = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        let temporary = temporary_sibling(&path, "partial");
+        remove_folder(&temporary)?;
+        fs::create_dir_all(&temporary).map_err(CorpusError::io("create", &temporary))?;
+        Ok(Self { path, temporary, finished: false })
+    }
+
+    /// Where the file of this name lies until the folder is finished.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.temporary.join(name)
+    }
+
+    /// Begins the folder's shard for tokens below `vocab_size`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ShardWriter::create`].
+    pub fn shard(&self, vocab_size: usize) -> Result<ShardWriter, CorpusError> {
+        ShardWriter::create(&self.file(SHARD), vocab_size)
+    }
+
+    /// Writes `value` as the JSON file of this name.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be written.
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), CorpusError> {
+        let path = self.file(name);
+        let mut text = serde_json::to_vec_pretty(value)
+            .map_err(|source| CorpusError::Json { path: path.clone(), source })?;
+        text.push(b'\n');
+        fs::write(&path, text).map_err(CorpusError::io("write", &path))
+    }
+
+    /// Completes `manifest` by the files that it does not list yet, writes it last, and gives the folder its name.
+    ///
+    /// # Errors
+    ///
+    /// Where something cannot be read, written or renamed.
+    pub fn finish(mut self, mut manifest: DataManifest) -> Result<DataFolder, CorpusError> {
+        for path in self.other_files(&manifest.files)? {
+            manifest.files.push(FileSummary::of(&path)?);
+            sync_file(&path)?;
+        }
+        self.write_json(MANIFEST, &manifest)?;
+        sync_file(&self.file(MANIFEST))?;
+        sync_folder(Some(&self.temporary))?;
+
+        let replaced = temporary_sibling(&self.path, "replaced");
+        remove_folder(&replaced)?;
+        if self.path.exists() {
+            rename(&self.path, &replaced)?;
+        }
+        rename(&self.temporary, &self.path)?;
+        self.finished = true;
+        sync_folder(self.path.parent())?;
+        remove_folder(&replaced)?;
+        DataFolder::open(&self.path)
+    }
+
+    /// Files in the folder that are not in `listed`, by name.
+    fn other_files(&self, listed: &[FileSummary]) -> Result<Vec<PathBuf>, CorpusError> {
+        let mut paths = Vec::new();
+        for entry in
+            fs::read_dir(&self.temporary).map_err(CorpusError::io("list", &self.temporary))?
+        {
+            let entry = entry.map_err(CorpusError::io("list", &self.temporary))?;
+            if !listed.iter().any(|file| entry.file_name() == file.name.as_str()) {
+                paths.push(entry.path());
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+}
+
+impl Drop for DataFolderWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing is to be done about a folder that cannot be removed, and the first error is the one to report.
+            let _ = fs::remove_dir_all(&self.temporary);
+        }
+    }
+}
+
+/// What to do with a data folder that exists under the name of a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// Refuse to begin.
+    #[default]
+    Refuse,
+    /// Put the new one in its place when that is whole.
+    Replace,
+}
+
+fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
+    let refuse = |remedy| Err(CorpusError::OutputExists { path: path.to_owned(), remedy });
+    if !path.exists() {
+        return Ok(());
+    }
+    if !path.is_dir() {
+        return refuse("It is no folder: choose another name");
+    }
+    let is_empty = fs::read_dir(path).map_err(CorpusError::io("list", path))?.next().is_none();
+    match existing {
+        _ if is_empty => Ok(()),
+        Existing::Refuse => refuse("Choose another name, or pass --overwrite"),
+        Existing::Replace if path.join(MANIFEST).is_file() => Ok(()),
+        Existing::Replace => {
+            refuse("It holds no data folder, so it is not overwritten: choose another name")
+        }
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), CorpusError> {
+    fs::rename(from, to).map_err(CorpusError::io("rename", from))
+}
+
+fn remove_folder(path: &Path) -> Result<(), CorpusError> {
+    if path.exists() {
+        fs::remove_dir_all(path).map_err(CorpusError::io("remove", path))
+    } else {
+        Ok(())
+    }
+}
+
+fn sync_file(path: &Path) -> Result<(), CorpusError> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(CorpusError::io("sync", path))
+}

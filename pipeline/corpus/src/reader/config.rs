@@ -1,0 +1,180 @@
+//! Where the documents of a corpus come from, as it is written in a config file.
+//!
+//! The form of a source is the name of its table, so that a misspelt option is reported at its own line:
+//!
+//! ```toml
+//! [[source]]
+//! name = "openwebtext"
+//! paths = ["openwebtext/"]
+//! [source.jsonl]
+//! text_key = "text"
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::CorpusError;
+
+/// One source of documents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "WrittenSource", into = "WrittenSource")]
+pub struct SourceConfig {
+    /// Name by which reports call the source.
+    pub name: String,
+    /// Files and folders, read in this order.
+    pub paths: Vec<PathBuf>,
+    /// How documents lie in the files.
+    pub format: SourceFormat,
+}
+
+/// How documents lie in the files of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceFormat {
+    /// One JSON object per line.
+    Jsonl(JsonlConfig),
+    /// One document per file.
+    Text(TextTreeConfig),
+}
+
+/// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl` or `*.ndjson`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JsonlConfig {
+    /// Key that holds the text.
+    pub text_key: String,
+    /// Key that holds the document's identifier. A record may lack it; an identifier is a string or a number.
+    pub id_key: String,
+}
+
+impl Default for JsonlConfig {
+    fn default() -> Self {
+        Self { text_key: "text".to_owned(), id_key: "id".to_owned() }
+    }
+}
+
+/// Table `[source.text]`: every file below a folder is one document.
+///
+/// A pattern without a slash is compared with a name at any depth (`*.md`, `LICENSE*`), one with a slash with the whole
+/// path relative to the source's folder, where `*` stays within a name and `**` crosses folders (`docs/**/*.txt`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TextTreeConfig {
+    /// Files to read. A file that is itself named as a path of the source is read whatever its name.
+    pub include: Vec<String>,
+    /// Files to leave out, and folders to leave out with all they hold.
+    pub exclude: Vec<String>,
+}
+
+impl Default for TextTreeConfig {
+    fn default() -> Self {
+        Self { include: vec!["*.txt".to_owned()], exclude: Vec::new() }
+    }
+}
+
+impl SourceConfig {
+    /// A source of JSONL under the usual keys, named after its path.
+    pub fn jsonl(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self {
+            name: path.display().to_string(),
+            paths: vec![path],
+            format: SourceFormat::Jsonl(JsonlConfig::default()),
+        }
+    }
+
+    /// A source that fits the name of `path`, named after it: one document for a `.txt` file, JSONL for all else.
+    pub fn guess(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let is_text = path.extension().is_some_and(|extension| extension == "txt");
+        let mut source = Self::jsonl(path);
+        if is_text {
+            source.format = SourceFormat::Text(TextTreeConfig::default());
+        }
+        source
+    }
+
+    /// Makes relative paths relative to `folder`, such as the one a config file lies in.
+    pub fn resolve_from(&mut self, folder: &Path) {
+        for path in &mut self.paths {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+/// [`SourceConfig`] as its table is written: one optional table per form.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSource {
+    name: String,
+    paths: Vec<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jsonl: Option<JsonlConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextTreeConfig>,
+}
+
+impl TryFrom<WrittenSource> for SourceConfig {
+    type Error = CorpusError;
+
+    fn try_from(written: WrittenSource) -> Result<Self, CorpusError> {
+        let bad = |problem| CorpusError::BadSource { name: written.name.clone(), problem };
+        let format = match (written.jsonl, written.text) {
+            (Some(jsonl), None) => SourceFormat::Jsonl(jsonl),
+            (None, Some(text)) => SourceFormat::Text(text),
+            (None, None) => {
+                return Err(bad("names no format: add a table [source.jsonl] or [source.text]"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(bad("has two formats: keep one of [source.jsonl] and [source.text]"));
+            }
+        };
+        if written.paths.is_empty() {
+            return Err(bad("names no path: list files or folders in `paths`"));
+        }
+        Ok(Self { name: written.name, paths: written.paths, format })
+    }
+}
+
+impl From<SourceConfig> for WrittenSource {
+    fn from(source: SourceConfig) -> Self {
+        let (jsonl, text) = match source.format {
+            SourceFormat::Jsonl(jsonl) => (Some(jsonl), None),
+            SourceFormat::Text(text) => (None, Some(text)),
+        };
+        Self { name: source.name, paths: source.paths, jsonl, text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn format_is_the_name_of_a_table() {
+        let written = json!({"name": "a", "paths": ["a.jsonl"], "jsonl": {"text_key": "body"}});
+        let source: SourceConfig = serde_json::from_value(written).unwrap();
+        let SourceFormat::Jsonl(jsonl) = &source.format else { panic!("{source:?}") };
+        assert_eq!((jsonl.text_key.as_str(), jsonl.id_key.as_str()), ("body", "id"));
+        assert_eq!(
+            serde_json::to_value(&source).unwrap(),
+            json!({"name": "a", "paths": ["a.jsonl"], "jsonl": {"text_key": "body", "id_key": "id"}})
+        );
+    }
+
+    #[test]
+    fn sources_without_one_format_or_with_unknown_keys_are_refused() {
+        for (written, message) in [
+            (json!({"name": "a", "paths": ["x"]}), "names no format"),
+            (json!({"name": "a", "paths": ["x"], "jsonl": {}, "text": {}}), "two formats"),
+            (json!({"name": "a", "paths": [], "text": {}}), "names no path"),
+            (json!({"name": "a", "paths": ["x"], "jsonl": {"txt_key": "b"}}), "txt_key"),
+            (json!({"name": "a", "paths": ["x"], "jsnl": {}}), "jsnl"),
+        ] {
+            let error = serde_json::from_value::<SourceConfig>(written).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! One line of JSONL to a text and an identifier.
+//!
+//! Only the two keys that matter are turned into values; all others are skipped where they stand, and the text is the only
+//! thing copied. Of a key that stands twice in one object the last value counts, as in Python's `json`.
+//!
+//! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte order mark before the
+//! object, and raw control characters inside strings, which some exporters fail to escape.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::JsonlConfig;
+use super::escapes::{escape_control_characters, lone_surrogate, replace_lone_surrogates};
+use super::reject::RejectReason;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What a line holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The text; `None` where the key holds `null`.
+    pub(super) text: Option<String>,
+    /// The identifier, where there is one.
+    pub(super) id: Option<String>,
+}
+
+/// Why a line is no record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Offset in the line, in bytes.
+    pub(super) offset: usize,
+    pub(super) reason: RejectReason,
+}
+
+/// The text and its identifier in `line`, which has no line feed at its end.
+pub(super) fn parse(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
+    let body = without_mark(line);
+    let mark = line.len() - body.len();
+    let text = std::str::from_utf8(body).map_err(|error| Fault {
+        offset: mark + error.valid_up_to(),
+        reason: RejectReason::InvalidUtf8,
+    })?;
+    parse_str(text, keys).map_err(|fault| Fault { offset: mark + fault.offset, ..fault })
+}
+
+/// [`parse`] after writing U+FFFD for what is no character: invalid UTF-8 and lone surrogates.
+pub(super) fn parse_replacing(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
+    let text = String::from_utf8_lossy(without_mark(line));
+    match lone_surrogate(&text) {
+        Some(_) => parse_str(&replace_lone_surrogates(&text), keys),
+        None => parse_str(&text, keys),
+    }
+}
+
+/// `bytes` without a byte order mark at their start.
+pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
+}
+
+fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
+    if text.trim_ascii().is_empty() {
+        return Err(Fault { offset: 0, reason: RejectReason::BlankLine });
+    }
+    let error = match deserialize(text, keys) {
+        Ok(line) => return judge(line, text, keys),
+        Err(error) => error,
+    };
+    if let Some(escaped) = escape_control_characters(text)
+        && let Ok(line) = deserialize(&escaped, keys)
+    {
+        return judge(line, &escaped, keys);
+    }
+    if let Some(offset) = lone_surrogate(text)
+        && deserialize(&replace_lone_surrogates(text), keys).is_ok()
+    {
+        return Err(Fault { offset, reason: RejectReason::LoneSurrogate });
+    }
+    if error.is_eof() {
+        return Err(Fault { offset: text.len(), reason: RejectReason::Truncated });
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+    Err(Fault {
+        offset: error.column().saturating_sub(1),
+        reason: RejectReason::Syntax { message },
+    })
+}
+
+fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
+    let reason = match line {
+        Line::Object { text: Field::Text(text), id } => {
+            return Ok(Record { text: Some(text.into_owned()), id });
+        }
+        Line::Object { text: Field::Null, id } => return Ok(Record { text: None, id }),
+        Line::Object { text: Field::Other(found), .. } => {
+            RejectReason::WrongType { key: keys.text_key.clone(), found }
+        }
+        Line::Object { text: Field::Missing, .. } => missing_key(&keys.text_key, text),
+        Line::Other(found) => RejectReason::NotAnObject { found },
+    };
+    Err(Fault { offset: 0, reason })
+}
+
+/// A line as far as it matters.
+enum Line<'de> {
+    Object { text: Field<'de>, id: Option<String> },
+    Other(&'static str),
+}
+
+/// The value under a key.
+enum Field<'de> {
+    Missing,
+    Null,
+    Text(Cow<'de, str>),
+    Other(&'static str),
+}
+
+fn deserialize<'de>(text: &'de str, keys: &JsonlConfig) -> Result<Line<'de>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let line = deserializer.deserialize_any(LineVisitor(keys))?;
+    deserializer.end()?;
+    Ok(line)
+}
+
+/// The fault of the object in `text`, which has no key `key`.
+fn missing_key(key: &str, text: &str) -> RejectReason {
+    let text = replace_lone_surrogates(text);
+    let entries = match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
+        Ok(entries) => entries,
+        // Values that were passed over may hold what no value can be made of, such as the number 1e999.
+        Err(error) => return RejectReason::Syntax { message: error.to_string() },
+    };
+    let longest = entries
+        .iter()
+        .filter_map(|(key, bytes)| Some(((*bytes)?, key)))
+        // Of equally long strings the first.
+        .rev()
+        .max_by_key(|&(bytes, _)| bytes)
+        .map(|(_, key)| key.clone());
+    let present = entries.into_iter().map(|(key, _)| key).collect();
+    RejectReason::MissingKey { key: key.to_owned(), present, longest }
+}
+
+/// Collects the keys of an object, and the lengths of those values that are strings.
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Vec<(String, Option<usize>)>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = object.next_key()? {
+            let bytes = match object.next_value_seed(FieldSeed)? {
+                Field::Text(text) => Some(text.len()),
+                _ => None,
+            };
+            entries.push((key, bytes));
+        }
+        Ok(entries)
+    }
+}
+
+/// Methods of a visitor that answers everything but a string, `null` and an object with what it is called.
+macro_rules! name_other_values {
+    ($wrap:path) => {
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($wrap("a boolean"))
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($wrap("a number"))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+            while array.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($wrap("an array"))
+        }
+    };
+}
+
+struct LineVisitor<'k>(&'k JsonlConfig);
+
+impl<'de> Visitor<'de> for LineVisitor<'_> {
+    type Value = Line<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Line<'de>, A::Error> {
+        let (mut text, mut id) = (Field::Missing, None);
+        while let Some(key) = object.next_key_seed(KeySeed(self.0))? {
+            match key {
+                Key::Text => text = object.next_value_seed(FieldSeed)?,
+                Key::Id => id = object.next_value::<serde_json::Value>().map(identifier)?,
+                Key::Other => {
+                    object.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Line::Object { text, id })
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Line::Other("a string"))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Line::Other("null"))
+    }
+
+    name_other_values!(Line::Other);
+}
+
+/// Strings and numbers identify a document; anything else does not.
+fn identifier(value: serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::String(id) => Some(id),
+        serde_json::Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+enum Key {
+    Text,
+    Id,
+    Other,
+}
+
+struct KeySeed<'k>(&'k JsonlConfig);
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = Key;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed<'_> {
+    type Value = Key;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Key, E> {
+        Ok(match key {
+            key if key == self.0.text_key => Key::Text,
+            key if key == self.0.id_key => Key::Id,
+            _ => Key::Other,
+        })
+    }
+}
+
+struct FieldSeed;
+
+impl<'de> DeserializeSeed<'de> for FieldSeed {
+    type Value = Field<'de>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Field<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FieldSeed {
+    type Value = Field<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Field::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Field::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Field::Null)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Field::Other("an object"))
+    }
+
+    name_other_values!(Field::Other);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Lines of every kind, good and bad.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(line: &str) -> Result<Record, Fault> {
+    parse(line.as_bytes(), &JsonlConfig::default())
+}
+
+fn text_of(line: &str) -> String {
+    parsed(line).unwrap().text.unwrap()
+}
+
+fn reason_of(line: &str) -> RejectReason {
+    parsed(line).unwrap_err().reason
+}
+
+#[test]
+fn text_and_identifier_are_found_among_other_keys() {
+    let line = r#"{"meta": {"a": [1, {"text": "no"}]}, "id": 7, "text": "yes\n", "z": null}"#;
+    let record = parsed(line).unwrap();
+    assert_eq!(record, Record { text: Some("yes\n".to_owned()), id: Some("7".to_owned()) });
+    assert_eq!(parsed(r#"{"text": "a", "id": ["x"]}"#).unwrap().id, None);
+}
+
+#[test]
+fn last_of_equal_keys_counts() {
+    assert_eq!(text_of(r#"{"text": 1, "text": "first", "text": "last"}"#), "last");
+}
+
+#[test]
+fn missing_key_is_told_the_key_of_the_longest_string() {
+    let advice = |line| reason_of(line).to_string();
+    assert_eq!(
+        advice(r#"{"id": "short", "n": 1, "body": "the text itself \ud800", "url": "a/b"}"#),
+        "no key \"text\" (keys present: id, n, body, url). Use --text-key body"
+    );
+    assert_eq!(advice(r#"{"n": 1}"#), "no key \"text\" (keys present: n)");
+    let deep = format!(r#"{{"n": {}{}}}"#, "[".repeat(5000), "]".repeat(5000));
+    assert_eq!(advice(&deep), "no key \"text\" (keys present: n)");
+}
+
+#[test]
+fn no_line_panics() {
+    let pieces = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ":",
+        ",",
+        "text",
+        "\"text\":",
+        "\"id\":",
+        "\"a\":",
+        "null",
+        "1e999",
+        "-",
+        "7",
+        "\\",
+        "\\u",
+        "d800",
+        "\\ude00",
+        "\u{feff}",
+        "\0",
+        "\t",
+        "\r",
+        " ",
+        "é",
+        "true",
+    ]);
+    proptest!(|(pieces in prop::collection::vec(pieces, 0..24), noise in any::<Vec<u8>>())| {
+        for line in [pieces.concat().as_bytes(), &noise] {
+            let keys = JsonlConfig::default();
+            if let Err(fault) = parse(line, &keys) {
+                prop_assert!(fault.offset <= line.len());
+                prop_assert!(!fault.reason.to_string().is_empty());
+            }
+            let _ = parse_replacing(line, &keys);
+        }
+    });
+    assert_eq!(reason_of(r#"{"a": 1e999}"#).name(), "syntax");
+}
+
+#[test]
+fn null_is_no_text_and_no_fault() {
+    assert_eq!(parsed(r#"{"text": null}"#).unwrap(), Record { text: None, id: None });
+}
+
+#[test]
+fn other_values_are_named() {
+    for (line, name, words) in [
+        (
+            r#"{"content": "a", "id": 1}"#,
+            "missing_key",
+            "(keys present: content, id). Use --text-key content",
+        ),
+        (r#"{}"#, "missing_key", r#"no key "text" (keys present: )"#),
+        (r#"{"text": 42}"#, "wrong_type", r#"key "text" holds a number, not a string"#),
+        (r#"{"text": ["a", "b"]}"#, "wrong_type", "an array"),
+        (r#"{"text": {"a": 1}}"#, "wrong_type", "an object"),
+        (r#"{"text": true}"#, "wrong_type", "a boolean"),
+        ("[1,2]", "not_an_object", "an array where an object should be"),
+        ("null", "not_an_object", "null"),
+        ("\"text\"", "not_an_object", "a string"),
+        ("", "blank_line", "blank line"),
+        (" \t\r", "blank_line", "blank line"),
+        (r#"{"text":"ok"} trailing"#, "syntax", "trailing characters"),
+        (r#"{"text":"ok"}{"text":"two"}"#, "syntax", "trailing characters"),
+        (r#"{"text": ok}"#, "syntax", "expected"),
+        (r#"{"text": "cut in mid-str"#, "truncated", "breaks off"),
+    ] {
+        let reason = reason_of(line);
+        assert_eq!(reason.name(), name, "{line}");
+        assert!(reason.to_string().contains(words), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn faults_have_the_offset_of_their_byte() {
+    assert_eq!(parsed(r#"{"text":"ok"} trailing"#).unwrap_err().offset, 14);
+    assert_eq!(parsed(r#"{"text":"a\ud800b"}"#).unwrap_err().offset, 10);
+    assert_eq!(parsed(r#"{"text":"cut"#).unwrap_err().offset, 12);
+    let fault = parse(b"\xef\xbb\xbf{\"text\":\"\xff\xfe\xe6\"}", &JsonlConfig::default());
+    assert_eq!(fault, Err(Fault { offset: 12, reason: RejectReason::InvalidUtf8 }));
+}
+
+#[test]
+fn byte_order_mark_nul_and_line_separator_are_read() {
+    assert_eq!(text_of("\u{feff}{\"text\": \"a\"}"), "a");
+    assert_eq!(text_of("{\"text\": \"a\\u0000b\u{2028}c\"}"), "a\0b\u{2028}c");
+    assert_eq!(text_of("{\"text\": \"a\0b\tc\\\"\0\"}"), "a\0b\tc\"\0");
+    assert_eq!(reason_of("{\0\"text\": \"a\"}").name(), "syntax");
+}
+
+#[test]
+fn surrogates_are_characters_only_in_pairs() {
+    assert_eq!(text_of(r#"{"text": "\ud83d\ude00"}"#), "\u{1f600}");
+    assert_eq!(text_of(r#"{"text": "\\ud800"}"#), "\\ud800");
+    for line in
+        [r#"{"text": "\ud800"}"#, r#"{"text": "\ude00 \ud83dx"}"#, r#"{"text": "\ud83d\u0041"}"#]
+    {
+        assert_eq!(reason_of(line), RejectReason::LoneSurrogate, "{line}");
+    }
+    // Where nobody reads it, it does no harm.
+    assert_eq!(text_of(r#"{"other": "\ud800", "text": "a"}"#), "a");
+}
+
+#[test]
+fn replacing_writes_the_replacement_character() {
+    let replaced =
+        |line: &[u8]| parse_replacing(line, &JsonlConfig::default()).unwrap().text.unwrap();
+    assert_eq!(replaced(b"{\"text\": \"a\xffb\"}"), "a\u{fffd}b");
+    assert_eq!(
+        replaced(br#"{"text": "\ude00 \ud83dx \ud83d\ude00"}"#),
+        "\u{fffd} \u{fffd}x \u{1f600}"
+    );
+    let fault = parse_replacing(b"{\"text\": \"\xff", &JsonlConfig::default()).unwrap_err();
+    assert_eq!(fault.reason, RejectReason::Truncated);
+}

@@ -1,0 +1,106 @@
+//! Why a record could not be read, and where it stands.
+
+use std::fmt;
+
+use crate::Provenance;
+
+/// A record that cannot be read as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reject {
+    /// File and line.
+    pub provenance: Provenance,
+    /// Offset of the fault in the file, in bytes from 0: the very byte for faults of encoding and syntax, the first of
+    /// the record for all others.
+    pub byte_offset: u64,
+    /// What is wrong.
+    pub reason: RejectReason,
+}
+
+/// `FILE:LINE: REASON`, with the byte offset where the fault has a place inside the line.
+impl fmt::Display for Reject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.provenance, self.reason)?;
+        match self.reason {
+            RejectReason::MissingKey { .. } => Ok(()),
+            _ => write!(formatter, " (byte {})", self.byte_offset),
+        }
+    }
+}
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The object has no text under the configured key.
+    MissingKey {
+        /// The key that was looked for.
+        key: String,
+        /// The keys that the object has, in its order.
+        present: Vec<String>,
+        /// The key of the longest string in the object: most likely its text.
+        longest: Option<String>,
+    },
+    /// The text is no string.
+    WrongType {
+        /// The key.
+        key: String,
+        /// What stands there, as JSON names it.
+        found: &'static str,
+    },
+    /// The line is JSON, but no object.
+    NotAnObject {
+        /// What it is, as JSON names it.
+        found: &'static str,
+    },
+    /// The line holds nothing, or only white space.
+    BlankLine,
+    /// The record ends before it is complete, as a file does that was cut off.
+    Truncated,
+    /// The line is no JSON.
+    Syntax {
+        /// What the parser says.
+        message: String,
+    },
+    /// The bytes are no UTF-8.
+    InvalidUtf8,
+    /// A string holds half of a UTF-16 surrogate pair, which is no character.
+    LoneSurrogate,
+}
+
+impl RejectReason {
+    /// Name under which a report counts this reason.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::MissingKey { .. } => "missing_key",
+            Self::WrongType { .. } => "wrong_type",
+            Self::NotAnObject { .. } => "not_an_object",
+            Self::BlankLine => "blank_line",
+            Self::Truncated => "truncated",
+            Self::Syntax { .. } => "syntax",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::LoneSurrogate => "lone_surrogate",
+        }
+    }
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingKey { key, present, longest } => {
+                write!(formatter, "no key \"{key}\" (keys present: {})", present.join(", "))?;
+                longest
+                    .as_ref()
+                    .map_or(Ok(()), |longest| write!(formatter, ". Use --text-key {longest}"))
+            }
+            Self::WrongType { key, found } => {
+                write!(formatter, "key \"{key}\" holds {found}, not a string")
+            }
+            Self::NotAnObject { found } => write!(formatter, "{found} where an object should be"),
+            Self::BlankLine => write!(formatter, "blank line"),
+            Self::Truncated => write!(formatter, "the record breaks off before its end"),
+            Self::Syntax { message } => write!(formatter, "no JSON: {message}"),
+            Self::InvalidUtf8 => write!(formatter, "invalid UTF-8"),
+            Self::LoneSurrogate => write!(formatter, "half of a surrogate pair in a \\u escape"),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What a corpus is made from and how: [`CurationConfig`] as it is written, [`CurationPlan`] as it is meant.
+//!
+//! A step is on when its table is there and off when it is not:
+//!
+//! ```toml
+//! tokenizer = "gpt2"
+//!
+//! [[source]]
+//! name = "openwebtext"
+//! paths = ["openwebtext/"]
+//! [source.jsonl]
+//!
+//! [length]
+//! min_tokens = 128
+//!
+//! [decontamination]
+//! test_sets = ["wiki.test.tokens"]
+//!
+//! [near_duplicates]
+//! threshold = 0.7
+//! ```
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use corpus::Existing;
+use corpus::reader::{OnBadLine, SourceConfig};
+use corpus::tokenizer::{self, Tokenizer};
+use serde::{Deserialize, Serialize};
+
+use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
+use crate::{ConfigProblem, CurationError};
+
+/// A curated corpus, as written in a config file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurationConfig {
+    /// Where documents come from; their order is part of the result.
+    #[serde(rename = "source")]
+    pub sources: Vec<SourceConfig>,
+    /// Tokenizer of the shards and of `min_tokens`: `gpt2`, or the path of a `tokenizer.json`.
+    #[serde(default = "gpt2")]
+    pub tokenizer: String,
+    /// What to do with a record that cannot be read: `fail`, `skip` or `replace`.
+    #[serde(default)]
+    pub on_bad_line: OnBadLine,
+    /// Removal of short documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<LengthConfig>,
+    /// Removal of documents that hold test data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decontamination: Option<DecontaminationConfig>,
+    /// Removal of near-duplicates. Exact duplicates always go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_duplicates: Option<NearDuplicatesConfig>,
+}
+
+/// Table `[length]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LengthConfig {
+    /// Least number of tokens of a document; shorter ones go. To keep all lengths, leave the table out.
+    pub min_tokens: NonZeroUsize,
+}
+
+/// The paper's limit (section 4.1).
+impl Default for LengthConfig {
+    fn default() -> Self {
+        Self { min_tokens: const { NonZeroUsize::new(128).expect("not zero") } }
+    }
+}
+
+/// Table `[decontamination]`. The table of the rule, `[decontamination.article]`, may be left out: there is no other yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecontaminationConfig {
+    /// Text files whose content must not be trained on, articles under level-1 headings as in WikiText.
+    pub test_sets: Vec<PathBuf>,
+    /// The rule by which a document counts as test data.
+    #[serde(default)]
+    pub article: ArticleConfig,
+}
+
+/// Table `[decontamination.article]`: a document goes if it holds more than half of an article's n-grams, or more than half
+/// of its own are in one article.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArticleConfig {
+    /// Words of one n-gram.
+    pub ngram_words: NonZeroUsize,
+}
+
+/// The n-grams by which the paper measures overlap (section 5.2).
+impl Default for ArticleConfig {
+    fn default() -> Self {
+        Self { ngram_words: const { NonZeroUsize::new(8).expect("not zero") } }
+    }
+}
+
+/// Table `[near_duplicates]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NearDuplicatesConfig {
+    /// Jaccard similarity that a pair must exceed: 0.70 to 0.99, in hundredths. Read as an exact fraction: a pair at exactly
+    /// this similarity stays.
+    pub threshold: f64,
+    /// Words of one shingle.
+    pub shingle_words: NonZeroUsize,
+    /// How thoroughly pairs are searched for.
+    pub recall: Recall,
+    /// Chooses the hash functions of the search: which few pairs are missed.
+    pub seed: u64,
+}
+
+/// The paper's threshold (section 4.1); it names neither shingles nor the parameters of the search.
+impl Default for NearDuplicatesConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 0.7,
+            shingle_words: const { NonZeroUsize::new(5).expect("not zero") },
+            recall: Recall::Standard,
+            seed: 1234,
+        }
+    }
+}
+
+/// How thoroughly near-duplicates are searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recall {
+    /// 26 bands of 5 rows: finds 99.2% of the pairs at exactly 0.7, and 99.997% at 0.8.
+    #[default]
+    Standard,
+    /// 32 bands of 4 rows: finds 99.98% of the pairs at exactly 0.7, and compares up to twice as many.
+    High,
+}
+
+/// A corpus as it is meant: checked, with what the config names by name opened.
+pub struct CurationPlan {
+    /// Where documents come from.
+    pub sources: Vec<SourceConfig>,
+    /// What to do with a record that cannot be read.
+    pub on_bad_line: OnBadLine,
+    /// Tokenizer of the shards.
+    pub tokenizer: Arc<dyn Tokenizer>,
+    /// Least number of tokens of a document.
+    pub min_tokens: Option<NonZeroUsize>,
+    /// Test sets to keep out, and the n-grams to find them by.
+    pub decontamination: Option<DecontaminationConfig>,
+    /// The near-duplicate rule.
+    pub near_duplicates: Option<NearDuplicateRule>,
+    /// What to do where the output exists already: refuse, unless this is changed.
+    pub existing: Existing,
+    /// The config that was validated, for the manifest.
+    pub config: CurationConfig,
+}
+
+impl CurationConfig {
+    /// The paper's cleaning (section 4.1) of some sources: at least 128 tokens, no near-duplicates above 0.7. Its
+    /// decontamination needs test sets, so that step is off.
+    #[must_use]
+    pub fn of_paper(sources: Vec<SourceConfig>) -> Self {
+        Self {
+            sources,
+            tokenizer: gpt2(),
+            on_bad_line: OnBadLine::default(),
+            length: Some(LengthConfig::default()),
+            decontamination: None,
+            near_duplicates: Some(NearDuplicatesConfig::default()),
+        }
+    }
+
+    /// Makes relative paths relative to `folder`, such as the one that the config file lies in.
+    pub fn resolve_from(&mut self, folder: &Path) {
+        for source in &mut self.sources {
+            source.resolve_from(folder);
+        }
+        for test_set in self.decontamination.iter_mut().flat_map(|table| &mut table.test_sets) {
+            *test_set = folder.join(&*test_set);
+        }
+    }
+
+    /// Checks what was written and opens the tokenizer. Reads no document yet.
+    ///
+    /// # Errors
+    ///
+    /// [`CurationError::Config`] for a value that cannot be used, [`CurationError::Corpus`] for an unknown tokenizer.
+    pub fn validate(self) -> Result<CurationPlan, CurationError> {
+        if self.sources.is_empty() {
+            return Err(ConfigProblem::NoSource.into());
+        }
+        if self.decontamination.as_ref().is_some_and(|table| table.test_sets.is_empty()) {
+            return Err(ConfigProblem::NoTestSet.into());
+        }
+        let near_duplicates =
+            self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
+        Ok(CurationPlan {
+            sources: self.sources.clone(),
+            on_bad_line: self.on_bad_line,
+            tokenizer: tokenizer::open(&self.tokenizer)?,
+            min_tokens: self.length.as_ref().map(|length| length.min_tokens),
+            decontamination: self.decontamination.clone(),
+            near_duplicates,
+            existing: Existing::Refuse,
+            config: self,
+        })
+    }
+}
+
+impl NearDuplicatesConfig {
+    fn rule(&self) -> Result<NearDuplicateRule, ConfigProblem> {
+        // A decimal fraction has no exact f64; the nearest number of hundredths is what was written.
+        let hundredths = (self.threshold * 100.0).round();
+        let is_hundredths = (self.threshold * 100.0 - hundredths).abs() < 1e-9;
+        if !is_hundredths || !(70.0..=99.0).contains(&hundredths) {
+            return Err(ConfigProblem::Threshold { written: self.threshold });
+        }
+        Ok(NearDuplicateRule {
+            shingle_words: self.shingle_words,
+            threshold: Threshold::from_hundredths(hundredths as u64),
+            layout: match self.recall {
+                Recall::Standard => BandLayout::STANDARD,
+                Recall::High => BandLayout::HIGH,
+            },
+            seed: self.seed,
+        })
+    }
+}
+
+fn gpt2() -> String {
+    "gpt2".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_threshold(threshold: f64) -> Result<NearDuplicateRule, ConfigProblem> {
+        NearDuplicatesConfig { threshold, ..NearDuplicatesConfig::default() }.rule()
+    }
+
+    #[test]
+    fn thresholds_are_exact_hundredths() {
+        for hundredths in 70..100 {
+            let written: f64 = format!("0.{hundredths}").parse().unwrap();
+            let rule = with_threshold(written).unwrap();
+            assert_eq!(rule.threshold, Threshold::from_hundredths(hundredths));
+        }
+    }
+
+    #[test]
+    fn other_thresholds_are_refused_with_what_would_be_right() {
+        for written in [0.0, 0.5, 0.699, 0.705, 1.0, 7.0, -0.7, f64::NAN, f64::INFINITY] {
+            let error = CurationError::from(with_threshold(written).unwrap_err()).to_string();
+            assert!(error.starts_with("near_duplicates.threshold = "), "{error}");
+            assert!(error.contains("0.70 to 0.99"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_table_means_the_papers_values() {
+        let config: CurationConfig = serde_json::from_value(serde_json::json!({
+            "source": [{"name": "a", "paths": ["a.jsonl"], "jsonl": {}}],
+            "length": {},
+            "near_duplicates": {},
+        }))
+        .unwrap();
+        assert_eq!(config, CurationConfig::of_paper(config.sources.clone()));
+        assert_eq!(config.length.unwrap().min_tokens.get(), 128);
+    }
+
+    #[test]
+    fn misspelt_keys_and_zero_are_refused() {
+        let source = serde_json::json!([{"name": "a", "paths": ["a.jsonl"], "jsonl": {}}]);
+        for (table, value) in [
+            ("lenght", serde_json::json!({})),
+            ("length", serde_json::json!({"min_token": 128})),
+            ("length", serde_json::json!({"min_tokens": 0})),
+            ("decontamination", serde_json::json!({"test_sets": [], "artcle": {}})),
+            ("near_duplicates", serde_json::json!({"recall": "exact"})),
+        ] {
+            let written = serde_json::json!({"source": source, table: value});
+            assert!(serde_json::from_value::<CurationConfig>(written).is_err(), "{table}");
+        }
+    }
+
+    #[test]
+    fn relative_paths_are_relative_to_the_config() {
+        let mut config = CurationConfig::of_paper(vec![SourceConfig::jsonl("text/a.jsonl")]);
+        config.decontamination = Some(DecontaminationConfig {
+            test_sets: vec!["wiki.test.tokens".into(), "/data/wiki".into()],
+            article: ArticleConfig::default(),
+        });
+        config.resolve_from(Path::new("/configs"));
+        assert_eq!(config.sources[0].paths, [Path::new("/configs/text/a.jsonl")]);
+        let test_sets = config.decontamination.unwrap().test_sets;
+        assert_eq!(test_sets, [Path::new("/configs/wiki.test.tokens"), Path::new("/data/wiki")]);
+    }
+}

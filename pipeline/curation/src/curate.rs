@@ -1,0 +1,363 @@
+//! The data stage from its first file to its last: [`curate`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use corpus::reader::{Item, Sources};
+use corpus::shard::ShardSummary;
+use corpus::tokenizer::Tokenizer;
+use corpus::{
+    DataFolder, DataFolderWriter, DataManifest, Observer, PROVENANCE, REMOVED, REPORT, Unit,
+};
+use rayon::prelude::*;
+
+use crate::decontaminate::{Article, ContaminationIndex};
+use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
+use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
+use crate::ledger::{Evidence, Ledger};
+use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
+use crate::report::{
+    CurationReport, HotBucketReport, article_warning, largest_clusters, peak_rss_bytes,
+    source_counts, source_warnings,
+};
+use crate::{CurationError, CurationPlan};
+
+/// Name of the list of records that could not be read.
+pub const REJECTS: &str = "rejects.jsonl";
+
+/// Documents that are worked on between two looks at the observer.
+const BLOCK_DOCUMENTS: usize = 512;
+
+/// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when this returns, and not at
+/// all when it fails.
+///
+/// Works on the threads of the current rayon pool. The shard and every verdict are the same for any number of threads, and
+/// for any division of the input into files of the same order.
+///
+/// # Errors
+///
+/// Where a source, a test set or the output cannot be used, where nothing is kept, and where the observer asks to stop.
+pub fn curate(
+    plan: &CurationPlan,
+    out: &Path,
+    observer: &dyn Observer,
+) -> Result<CurationReport, CurationError> {
+    let started = Instant::now();
+
+    // 0. What can be refused is refused before the first document is read.
+    let folder = DataFolder::create(out, plan.existing)?;
+    let test_sets = open_test_sets(plan)?;
+
+    // 1. Read every document, in the order that all results follow.
+    let (mut ledger, input) = read(plan, observer)?;
+
+    // 2. Drop what is empty or too short.
+    apply_filters(&filters(plan), &mut ledger, observer)?;
+
+    // 3. Drop all but the first of equal texts.
+    drop_exact_duplicates(&mut ledger, observer)?;
+
+    // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean neighbor with it.
+    if let Some(test_sets) = &test_sets {
+        drop_contaminated(test_sets, &mut ledger, observer)?;
+    }
+
+    // 5. Drop near-duplicates of what is kept.
+    let search = match &plan.near_duplicates {
+        Some(rule) => drop_near_duplicates(rule, &mut ledger, observer)?,
+        None => SearchCost::default(),
+    };
+
+    // 6. Write what is left as tokens.
+    let kept = ledger.kept();
+    if kept.is_empty() {
+        return Err(nothing_kept(&ledger, &input));
+    }
+    let shard = write_shard(&folder, &ledger, &kept, plan.tokenizer.as_ref(), observer)?;
+
+    // 7. Write what became of every document, and last the manifest, which makes the folder whole.
+    let articles = test_sets.as_ref().map_or(&[][..], ContaminationIndex::articles);
+    write_lists(&folder, &ledger, &kept, &input, articles)?;
+    let report = report(&ledger, input, articles, &search, &shard, started);
+    folder.write_json(REPORT, &report)?;
+    folder.finish(manifest(plan, &shard, &report))?;
+    Ok(report)
+}
+
+/// What reading said beside documents.
+struct Input {
+    bytes: u64,
+    skipped_files: Vec<String>,
+    rejects: Vec<RejectRecord>,
+}
+
+/// What the near-duplicate search spent on buckets with many members.
+#[derive(Default)]
+struct SearchCost {
+    hot_buckets: Vec<HotBucketReport>,
+    hot_bucket_time: Duration,
+}
+
+fn open_test_sets(plan: &CurationPlan) -> Result<Option<ContaminationIndex>, CurationError> {
+    let Some(table) = &plan.decontamination else { return Ok(None) };
+    ContaminationIndex::open(&table.test_sets, table.article.ngram_words.get()).map(Some)
+}
+
+fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input), CurationError> {
+    let mut sources = Sources::open(&plan.sources, plan.on_bad_line)?;
+    let mut ledger = Ledger::default();
+    let mut rejects = Vec::new();
+    let mut bytes_read = 0;
+    observer.begin("read", Some(sources.total_bytes()), Unit::Bytes);
+    while let Some(item) = sources.next() {
+        match item? {
+            Item::Document(document) => ledger.add(document),
+            Item::Repaired(document, reject) => {
+                ledger.add(document);
+                rejects.push(RejectRecord::new(&reject, true));
+            }
+            Item::NullText(provenance) => ledger.add_without_text(provenance),
+            Item::Rejected(reject) => rejects.push(RejectRecord::new(&reject, false)),
+        }
+        observer.advance(sources.bytes_read() - bytes_read);
+        bytes_read = sources.bytes_read();
+        stop_if_asked(observer)?;
+    }
+    observer.finish();
+    let skipped_files =
+        sources.skipped().iter().map(|skipped| skipped.path.display().to_string()).collect();
+    Ok((ledger, Input { bytes: sources.total_bytes(), skipped_files, rejects }))
+}
+
+/// The filters of a plan, in the order in which they judge.
+fn filters(plan: &CurationPlan) -> Vec<Box<dyn Filter>> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(EmptyFilter)];
+    if let Some(min_tokens) = plan.min_tokens {
+        filters.push(Box::new(LengthFilter::new(min_tokens, plan.tokenizer.clone())));
+    }
+    filters
+}
+
+/// Drops each document for the first reason that a filter finds.
+fn apply_filters(
+    filters: &[Box<dyn Filter>],
+    ledger: &mut Ledger,
+    observer: &dyn Observer,
+) -> Result<(), CurationError> {
+    let found = for_each_kept(ledger, "filter", observer, |ledger, number| {
+        let document = ledger.document(number);
+        filters.iter().map(|filter| filter.judge(document)).find(|&it| it != Verdict::Keep)
+    })?;
+    for (number, verdict) in found {
+        if let Some(Verdict::Drop(reason)) = verdict {
+            ledger.remove(number, reason, Evidence::Itself);
+        }
+    }
+    Ok(())
+}
+
+fn drop_exact_duplicates(
+    ledger: &mut Ledger,
+    observer: &dyn Observer,
+) -> Result<(), CurationError> {
+    let kept = ledger.kept();
+    observer.begin("exact duplicates", Some(kept.len() as u64), Unit::Documents);
+    let mut index = ExactIndex::default();
+    let mut copies = Vec::new();
+    for block in kept.chunks(BLOCK_DOCUMENTS) {
+        stop_if_asked(observer)?;
+        for &number in block {
+            let first = index.first_copy_or_insert(number, &ledger.document(number).text);
+            copies.extend(first.map(|witness| (number, witness)));
+        }
+        observer.advance(block.len() as u64);
+    }
+    observer.finish();
+    for (number, witness) in copies {
+        ledger.remove(number, DropReason::ExactDuplicate, Evidence::Copy { witness });
+    }
+    Ok(())
+}
+
+fn drop_contaminated(
+    test_sets: &ContaminationIndex,
+    ledger: &mut Ledger,
+    observer: &dyn Observer,
+) -> Result<(), CurationError> {
+    let found = for_each_kept(ledger, "decontaminate", observer, |ledger, number| {
+        test_sets.contamination(&ledger.document(number).text)
+    })?;
+    for (number, contamination) in found {
+        if let Some(contamination) = contamination {
+            let evidence = Evidence::TestArticle(contamination);
+            ledger.remove(number, DropReason::Contaminated, evidence);
+        }
+    }
+    Ok(())
+}
+
+fn drop_near_duplicates(
+    rule: &NearDuplicateRule,
+    ledger: &mut Ledger,
+    observer: &dyn Observer,
+) -> Result<SearchCost, CurationError> {
+    // From here to the ledger, documents go by their place among those that are still in.
+    let kept = ledger.kept();
+    let texts: Vec<&str> =
+        kept.iter().map(|&number| ledger.document(number).text.as_str()).collect();
+
+    let bytes = texts.iter().map(|text| text.len() as u64).sum();
+    observer.begin("sign documents", Some(bytes), Unit::Bytes);
+    let signed = SignedDocuments::sign(&texts, rule, observer)?;
+    observer.finish();
+
+    observer.begin("near-duplicates", Some(kept.len() as u64), Unit::Documents);
+    let decisions = near_duplicates(&signed, rule, observer)?;
+    observer.finish();
+
+    for (place, decision) in decisions.removed.iter().enumerate() {
+        if let Some(found) = decision {
+            let witness = kept[found.witness as usize];
+            let evidence = Evidence::Neighbor { witness, jaccard: found.jaccard };
+            ledger.remove(kept[place], DropReason::NearDuplicate, evidence);
+        }
+    }
+    let in_report = |bucket: &HotBucket| HotBucketReport {
+        members: u64::from(bucket.members),
+        example: Location::of(&ledger.document(kept[bucket.example as usize]).provenance),
+    };
+    Ok(SearchCost {
+        hot_buckets: decisions.hot_buckets.iter().map(in_report).collect(),
+        hot_bucket_time: decisions.hot_bucket_time,
+    })
+}
+
+/// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for it.
+fn write_shard(
+    folder: &DataFolderWriter,
+    ledger: &Ledger,
+    kept: &[usize],
+    tokenizer: &dyn Tokenizer,
+    observer: &dyn Observer,
+) -> Result<ShardSummary, CurationError> {
+    let encode = |block: &[usize]| -> Vec<Vec<u32>> {
+        let encode_one = |&number: &usize| {
+            let mut tokens = Vec::new();
+            tokenizer.encode(&ledger.document(number).text, &mut tokens);
+            tokens.push(tokenizer.eod());
+            tokens
+        };
+        block.par_iter().map(encode_one).collect()
+    };
+
+    observer.begin("tokenize", Some(kept.len() as u64), Unit::Documents);
+    let mut shard = folder.shard(tokenizer.vocab_size())?;
+    let mut blocks = kept.chunks(BLOCK_DOCUMENTS);
+    let mut encoded = blocks.next().map(encode);
+    while let Some(documents) = encoded {
+        stop_if_asked(observer)?;
+        let write = || documents.iter().try_for_each(|tokens| shard.push_document(tokens));
+        let next_block = blocks.next();
+        let (written, next) = rayon::join(write, || next_block.map(encode));
+        written?;
+        observer.advance(documents.len() as u64);
+        encoded = next;
+    }
+    let summary = shard.finish()?;
+    observer.finish();
+    Ok(summary)
+}
+
+fn write_lists(
+    folder: &DataFolderWriter,
+    ledger: &Ledger,
+    kept: &[usize],
+    input: &Input,
+    articles: &[Article],
+) -> Result<(), CurationError> {
+    write_removed(&folder.file(REMOVED), ledger, articles)?;
+    write_provenance(&folder.file(PROVENANCE), ledger, kept)?;
+    write_lines(&folder.file(REJECTS), input.rejects.iter())
+}
+
+fn report(
+    ledger: &Ledger,
+    input: Input,
+    articles: &[Article],
+    search: &SearchCost,
+    shard: &ShardSummary,
+    started: Instant,
+) -> CurationReport {
+    let sources = source_counts(ledger);
+    let mut warnings = source_warnings(&sources);
+    warnings.extend(article_warning(articles));
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let count_rejects = |replaced| {
+        let mut counts = BTreeMap::new();
+        for reject in input.rejects.iter().filter(|reject| reject.replaced == replaced) {
+            *counts.entry(reject.reason.clone()).or_default() += 1;
+        }
+        counts
+    };
+    CurationReport {
+        documents_in: ledger.len() as u64,
+        documents_kept: shard.documents,
+        dropped: ledger.dropped(),
+        rejected: count_rejects(false),
+        repaired: count_rejects(true),
+        tokens: shard.tokens,
+        bytes_in: input.bytes,
+        seconds: started.elapsed().as_secs_f64(),
+        peak_rss_bytes: peak_rss_bytes(),
+        clusters: largest_clusters(ledger),
+        sources,
+        hot_buckets: search.hot_buckets.clone(),
+        hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
+        warnings,
+        skipped_files: input.skipped_files,
+    }
+}
+
+fn manifest(plan: &CurationPlan, shard: &ShardSummary, report: &CurationReport) -> DataManifest {
+    let mut manifest = DataManifest::new(plan.tokenizer.as_ref(), shard);
+    manifest.sources = plan.sources.clone();
+    manifest.config = serde_json::to_value(&plan.config)
+        .expect("a config is made of strings, numbers and tables, which JSON has");
+    manifest.dropped =
+        report.dropped.iter().map(|(reason, &count)| (reason.to_string(), count)).collect();
+    manifest
+}
+
+fn nothing_kept(ledger: &Ledger, input: &Input) -> CurationError {
+    CurationError::NothingKept {
+        documents_in: ledger.len() as u64,
+        dropped: ledger.dropped(),
+        rejected: input.rejects.iter().filter(|reject| !reject.replaced).count() as u64,
+    }
+}
+
+/// Applies `judge` to every document that is in, in parallel; the answers come in order, with the documents' numbers.
+fn for_each_kept<T: Send>(
+    ledger: &Ledger,
+    stage: &str,
+    observer: &dyn Observer,
+    judge: impl Fn(&Ledger, usize) -> T + Sync,
+) -> Result<Vec<(usize, T)>, CurationError> {
+    let kept = ledger.kept();
+    observer.begin(stage, Some(kept.len() as u64), Unit::Documents);
+    let mut answers = Vec::with_capacity(kept.len());
+    for block in kept.chunks(BLOCK_DOCUMENTS) {
+        stop_if_asked(observer)?;
+        answers.par_extend(block.par_iter().map(|&number| (number, judge(ledger, number))));
+        observer.advance(block.len() as u64);
+    }
+    observer.finish();
+    Ok(answers)
+}
+
+fn stop_if_asked(observer: &dyn Observer) -> Result<(), CurationError> {
+    if observer.stop_requested() { Err(CurationError::Stopped) } else { Ok(()) }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong while a corpus is curated.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use corpus::CorpusError;
+use thiserror::Error;
+
+use crate::filter::DropReason;
+
+/// An error of the data stage.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CurationError {
+    /// A value of the config cannot be used.
+    #[error("{0}")]
+    Config(#[from] ConfigProblem),
+
+    /// A source, the tokenizer or the output failed.
+    #[error(transparent)]
+    Corpus(#[from] CorpusError),
+
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: `read`, `write`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+
+    /// A test set with which decontamination would flag nothing.
+    #[error("test set {}: {problem}", path.display())]
+    TestSet {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+
+    /// Every document was dropped.
+    #[error("0 of {documents_in} documents kept{}", reasons(dropped, *rejected))]
+    NothingKept {
+        /// Documents of the input.
+        documents_in: u64,
+        /// How many were dropped for each reason.
+        dropped: BTreeMap<DropReason, u64>,
+        /// Records that could not be read and so are no documents.
+        rejected: u64,
+    },
+
+    /// The observer asked to stop; nothing was left half written.
+    #[error("stopped before the corpus was written")]
+    Stopped,
+}
+
+/// A value of the config that cannot be used.
+#[derive(Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ConfigProblem {
+    /// No source at all.
+    #[error("no source is configured: add a table [[source]] with name and paths")]
+    NoSource,
+
+    /// Decontamination against nothing.
+    #[error("decontamination.test_sets is empty: name at least one file, or leave the table out")]
+    NoTestSet,
+
+    /// A threshold for which the search is not made.
+    #[error(
+        "near_duplicates.threshold = {written} is not usable: the search is laid out for 0.70 to 0.99, in hundredths"
+    )]
+    Threshold {
+        /// The value as written.
+        written: f64,
+    },
+}
+
+impl CurationError {
+    /// Maker of [`CurationError::Io`] values for `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// ` (empty 2, null_text 1)`, and nothing where there is nothing to say.
+fn reasons(dropped: &BTreeMap<DropReason, u64>, rejected: u64) -> String {
+    let mut parts: Vec<String> =
+        dropped.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if rejected > 0 {
+        parts.push(format!("unreadable records {rejected}"));
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_kept_names_every_reason() {
+        let nothing = |documents_in, dropped: &[(DropReason, u64)], rejected| {
+            let dropped = dropped.iter().copied().collect();
+            CurationError::NothingKept { documents_in, dropped, rejected }.to_string()
+        };
+        assert_eq!(
+            nothing(3, &[(DropReason::NullText, 1), (DropReason::Empty, 2)], 0),
+            "0 of 3 documents kept (empty 2, null_text 1)"
+        );
+        assert_eq!(nothing(0, &[], 0), "0 of 0 documents kept");
+        assert_eq!(nothing(0, &[], 4), "0 of 0 documents kept (unreadable records 4)");
+    }
+}

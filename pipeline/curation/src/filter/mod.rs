@@ -1,0 +1,70 @@
+//! Filters: verdicts on a document by itself, without regard to any other.
+//!
+//! A filter answers *keep*, or *drop with a reason*; the reasons of all stages are the [`DropReason`]s, and every dropped
+//! document is counted under its reason and listed.
+
+mod empty;
+mod length;
+
+use std::fmt;
+
+use corpus::Document;
+use serde::{Deserialize, Serialize};
+
+pub use empty::EmptyFilter;
+pub use length::LengthFilter;
+
+/// A judgment of single documents.
+pub trait Filter: Sync {
+    /// Whether `document` stays in the corpus.
+    fn judge(&self, document: &Document) -> Verdict;
+}
+
+/// What a stage says of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stays.
+    Keep,
+    /// It goes.
+    Drop(DropReason),
+}
+
+/// Why a document is not in the curated corpus. Displayed and serialized in snake case: `near_duplicate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The text is empty, or white space only.
+    Empty,
+    /// The record's text is `null`.
+    NullText,
+    /// The text has fewer tokens than the least that is asked for.
+    TooShort,
+    /// An earlier document has the same text, byte by byte.
+    ExactDuplicate,
+    /// The document holds much of an article of a test set.
+    Contaminated,
+    /// An earlier document that was kept has a similarity above the threshold.
+    NearDuplicate,
+}
+
+impl DropReason {
+    /// The name under which reports count this reason.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::NullText => "null_text",
+            Self::TooShort => "too_short",
+            Self::ExactDuplicate => "exact_duplicate",
+            Self::Contaminated => "contaminated",
+            Self::NearDuplicate => "near_duplicate",
+        }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}

@@ -1,0 +1,453 @@
+//! The data stage as a whole, on small files.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+mod generate;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use corpus::reader::{OnBadLine, SourceConfig};
+use corpus::{DataFolder, Existing, Observer, Silent, Unit};
+use curation::config::{ArticleConfig, DecontaminationConfig, LengthConfig, NearDuplicatesConfig};
+use curation::filter::DropReason;
+use curation::{CurationConfig, CurationError, CurationReport, curate};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use generate::Random;
+
+const EOD: u32 = 50_256;
+
+/// A folder for one test: `in/` for its input, `out` for the result.
+struct Workspace {
+    folder: TempDir,
+}
+
+impl Workspace {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The texts as one JSONL file with the texts' numbers as ids.
+    fn write_texts(&self, texts: &[impl AsRef<str>]) {
+        self.write("in/a.jsonl", &jsonl(texts));
+    }
+
+    /// The paper's cleaning of everything in `in/`.
+    fn config(&self) -> CurationConfig {
+        let mut source = SourceConfig::jsonl(self.path("in"));
+        source.name = "test".to_owned();
+        CurationConfig::of_paper(vec![source])
+    }
+
+    fn config_without_length(&self) -> CurationConfig {
+        CurationConfig { length: None, ..self.config() }
+    }
+
+    fn curate(&self, config: CurationConfig) -> Result<CurationReport, CurationError> {
+        curate(&config.validate().unwrap(), &self.path("out"), &Silent)
+    }
+
+    fn bytes(&self, file: &str) -> Vec<u8> {
+        fs::read(self.path("out").join(file)).unwrap()
+    }
+
+    fn json_lines(&self, file: &str) -> Vec<Value> {
+        String::from_utf8(self.bytes(file))
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Ids of the kept documents, in the order of the shard.
+    fn kept_ids(&self) -> Vec<String> {
+        self.json_lines("provenance.jsonl")
+            .iter()
+            .map(|line| line["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Everything but the input that is in the test's folder.
+    fn leftovers(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "in")
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn jsonl(texts: &[impl AsRef<str>]) -> String {
+    texts
+        .iter()
+        .enumerate()
+        .map(|(number, text)| {
+            format!("{}\n", json!({"id": number.to_string(), "text": text.as_ref()}))
+        })
+        .collect()
+}
+
+fn words(seed: u64, count: usize) -> String {
+    Random::new(seed).words(count).join(" ")
+}
+
+#[test]
+fn empty_and_null_texts_are_dropped_by_name_wherever_they_stand() {
+    let mut lines = [
+        json!({"text": ""}),
+        json!({"text": "   \n"}),
+        json!({"text": null}),
+        json!({"text": words(1, 200)}),
+        json!({"text": words(2, 200)}),
+    ];
+    for _ in 0..lines.len() {
+        let workspace = Workspace::new();
+        let content: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        workspace.write("in/a.jsonl", &content);
+        let report = workspace.curate(workspace.config()).unwrap();
+        assert_eq!((report.documents_in, report.documents_kept), (5, 2));
+        let dropped = [(DropReason::Empty, 2), (DropReason::NullText, 1)];
+        assert_eq!(report.dropped, dropped.into());
+
+        let shard = DataFolder::open(&workspace.path("out")).unwrap().shard().unwrap();
+        for document in 0..2 {
+            let tokens = shard.document(document).unwrap();
+            assert!(tokens.len() > 128);
+            assert_eq!(tokens.iter().filter(|&&token| token == EOD).count(), 1);
+            assert_eq!(tokens.last(), Some(&EOD));
+        }
+        lines.rotate_left(1);
+    }
+}
+
+#[test]
+fn nothing_kept_is_an_error_that_says_why_and_leaves_nothing() {
+    let workspace = Workspace::new();
+    workspace.write("in/a.jsonl", "{\"text\":\"\"}\n{\"text\":\" \\n\"}\n{\"text\":null}\n");
+    let error = workspace.curate(workspace.config()).unwrap_err();
+    assert_eq!(error.to_string(), "0 of 3 documents kept (empty 2, null_text 1)");
+    assert_eq!(workspace.leftovers(), [""; 0]);
+}
+
+#[test]
+fn documents_of_fewer_than_128_tokens_are_dropped() {
+    // " a" is one token of GPT-2, and so is the first "a".
+    let workspace = Workspace::new();
+    workspace.write_texts(&[["a"; 127].join(" "), ["a"; 128].join(" "), "…".repeat(10)]);
+    let report = workspace.curate(workspace.config()).unwrap();
+    assert_eq!(report.dropped, [(DropReason::TooShort, 2)].into());
+    assert_eq!((workspace.kept_ids(), report.tokens), (vec!["1".to_owned()], 129));
+}
+
+#[test]
+fn short_texts_do_not_collapse_together() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&["cat", "dog", "cat", "", "", "a b c d", "Dog!", "—"]);
+    let report = workspace.curate(workspace.config_without_length()).unwrap();
+    assert_eq!(workspace.kept_ids(), ["0", "1", "5", "7"]);
+    assert_eq!(
+        report.dropped,
+        [(DropReason::Empty, 2), (DropReason::ExactDuplicate, 1), (DropReason::NearDuplicate, 1)]
+            .into()
+    );
+}
+
+#[test]
+fn every_removal_is_listed_with_its_witness() {
+    let workspace = Workspace::new();
+    let original = Random::new(1).words(184); // 180 shingles
+    let mut edited = original.clone();
+    for place in [20, 60, 100, 140] {
+        edited[place] = "changed".to_owned(); // 5 of them each
+    }
+    let article = words(3, 300);
+    workspace.write_texts(&[
+        original.join(" "),
+        words(2, 200),
+        original.join(" "),
+        edited.join("\n"),
+        format!("{} {}", words(4, 50), article.to_uppercase()),
+        String::new(),
+    ]);
+    let test_set = workspace.write("test.tokens", &format!(" = Title = \n \n {article} \n"));
+    let config = CurationConfig {
+        decontamination: Some(DecontaminationConfig {
+            test_sets: vec![test_set.clone()],
+            article: ArticleConfig::default(),
+        }),
+        ..workspace.config()
+    };
+    let report = workspace.curate(config).unwrap();
+
+    assert_eq!(workspace.kept_ids(), ["0", "1"]);
+    let file = workspace.path("in/a.jsonl").display().to_string();
+    let first = json!({"source": "test", "file": file, "line": 1, "id": "0"});
+    let removed = |line: u64, rest: Value| {
+        let mut record = json!({
+            "source": "test", "file": file, "line": line, "id": (line - 1).to_string(),
+            "jaccard": null, "witness": null, "spans": null,
+            "article_share": null, "document_share": null,
+        });
+        record.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        record
+    };
+    let lines = workspace.json_lines("removed.jsonl");
+    assert_eq!(
+        lines[0],
+        removed(3, json!({"reason": "exact_duplicate", "jaccard": 1.0, "witness": first}))
+    );
+    let near = json!({"reason": "near_duplicate", "jaccard": 0.8, "witness": first});
+    assert_eq!(lines[1], removed(4, near));
+    assert_eq!(lines[3], removed(6, json!({"reason": "empty"})));
+
+    let contaminated = &lines[2];
+    assert_eq!(contaminated["reason"], "contaminated");
+    assert_eq!(
+        contaminated["witness"],
+        json!({"source": null, "file": test_set.display().to_string(), "line": 1, "id": "Title"})
+    );
+    let before = words(4, 50).len() + 1;
+    assert_eq!(contaminated["spans"], json!([[before, before + article.len()]]));
+    // The title is a word of the article that the document lacks: one of 294 n-grams.
+    let share = contaminated["article_share"].as_f64().unwrap();
+    assert!((share - 293.0 / 294.0).abs() < 1e-12, "{share}");
+
+    assert_eq!(report.clusters.len(), 1);
+    assert_eq!(report.clusters[0].size, 3);
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn a_contaminated_document_takes_no_clean_neighbor_with_it() {
+    // 60 words of an article of 100 make the first document contaminated; the second shares most of the rest with it.
+    let article = Random::new(1).words(100);
+    let rest = Random::new(2).words(400);
+    let first = [&article[..60], &rest[..]].concat().join(" ");
+    let workspace = Workspace::new();
+    workspace.write_texts(&[first, rest.join(" ")]);
+    let test_set = workspace.write("test.tokens", &format!(" = T = \n {} \n", article.join(" ")));
+    let mut config = workspace.config();
+    config.decontamination = Some(DecontaminationConfig {
+        test_sets: vec![test_set],
+        article: ArticleConfig::default(),
+    });
+    workspace.curate(config).unwrap();
+    assert_eq!(workspace.kept_ids(), ["1"]);
+}
+
+#[test]
+fn chains_are_not_closed_over_and_clusters_are_reported() {
+    let chain_words = Random::new(3).words(50 * 10 + 94);
+    let header = Random::new(4).words(304);
+    let mut random = Random::new(5);
+    let chain = (0..50).map(|n| chain_words[n * 10..n * 10 + 94].join(" "));
+    let headed = (0..1_000).map(|_| [header.clone(), random.words(200)].concat().join(" "));
+    let texts: Vec<String> = chain.chain(headed).collect();
+    let workspace = Workspace::new();
+    workspace.write_texts(&texts);
+    let report = workspace.curate(workspace.config_without_length()).unwrap();
+    assert_eq!(report.dropped, [(DropReason::NearDuplicate, 25)].into());
+    assert_eq!(report.clusters.len(), 10);
+    for cluster in &report.clusters {
+        assert_eq!((cluster.size, cluster.example.jaccard), (2, 0.8));
+    }
+    assert_eq!(report.warnings, [""; 0]);
+}
+
+#[test]
+fn a_source_that_loses_most_of_its_documents_is_warned_of() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&[words(1, 200), words(1, 200), words(1, 200)]);
+    let report = workspace.curate(workspace.config()).unwrap();
+    assert_eq!(report.warnings, ["source test lost 67% of its documents (2 of 3)"]);
+    assert_eq!((report.sources["test"].documents_in, report.sources["test"].kept), (3, 1));
+}
+
+#[test]
+fn threads_and_the_split_into_files_do_not_change_a_byte() {
+    let texts = generate::documents(7, 600);
+    let run = |threads: usize, files: usize| {
+        let workspace = Workspace::new();
+        let lines: Vec<String> = jsonl(&texts).lines().map(|line| format!("{line}\n")).collect();
+        for (number, part) in lines.chunks(lines.len().div_ceil(files)).enumerate() {
+            workspace.write(&format!("in/part-{number}.jsonl"), &part.concat());
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let report = pool.install(|| workspace.curate(workspace.config())).unwrap();
+        // Lists name the file and line, which are not the same in another division.
+        let without_place = |mut record: Value| {
+            record["file"] = Value::Null;
+            record["line"] = Value::Null;
+            if record["witness"].is_object() {
+                record["witness"]["file"] = Value::Null;
+                record["witness"]["line"] = Value::Null;
+            }
+            record
+        };
+        let removed: Vec<Value> =
+            workspace.json_lines("removed.jsonl").into_iter().map(without_place).collect();
+        (
+            workspace.bytes("corpus.bin"),
+            workspace.bytes("corpus.idx"),
+            workspace.kept_ids(),
+            removed,
+            report.dropped,
+            report.tokens,
+        )
+    };
+    let one = run(1, 1);
+    assert!(one.3.len() > 50, "{} removals test little", one.3.len());
+    assert!(run(2, 1) == one);
+    assert!(run(8, 7) == one);
+    assert!(run(1, 7) == one);
+}
+
+#[test]
+fn unreadable_records_end_the_run_or_are_listed() {
+    let workspace = Workspace::new();
+    let good =
+        |seed: u64| format!("{}\n", json!({"id": seed.to_string(), "text": words(seed, 200)}));
+    let content = format!("{}{{\"content\": \"x\"}}\n{}[1, 2]\n", good(1), good(2));
+    workspace.write("in/a.jsonl", &content);
+
+    let error = workspace.curate(workspace.config()).unwrap_err().to_string();
+    assert!(error.contains("a.jsonl:2: no key \"text\" (keys present: content)"), "{error}");
+    assert_eq!(workspace.leftovers(), [""; 0]);
+
+    let skipping = CurationConfig { on_bad_line: OnBadLine::Skip, ..workspace.config() };
+    let report = workspace.curate(skipping).unwrap();
+    assert_eq!((report.documents_in, workspace.kept_ids().len()), (2, 2));
+    assert_eq!(report.rejected, [("missing_key".into(), 1), ("not_an_object".into(), 1)].into());
+    let rejects = workspace.json_lines("rejects.jsonl");
+    assert_eq!((&rejects[0]["line"], &rejects[1]["line"]), (&json!(2), &json!(4)));
+    assert_eq!(rejects[0]["byte_offset"], json!(good(1).len()));
+}
+
+#[test]
+fn a_used_output_folder_is_refused_unless_it_may_be_replaced() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&[words(1, 200)]);
+    workspace.curate(workspace.config()).unwrap();
+    let error = workspace.curate(workspace.config()).unwrap_err().to_string();
+    assert!(error.contains("exists already"), "{error}");
+
+    workspace.write_texts(&[words(2, 200), words(3, 200)]);
+    let mut plan = workspace.config().validate().unwrap();
+    plan.existing = Existing::Replace;
+    curate(&plan, &workspace.path("out"), &Silent).unwrap();
+    assert_eq!(DataFolder::open(&workspace.path("out")).unwrap().manifest().documents, 2);
+}
+
+/// Asks to stop at the n-th question.
+struct StopAt {
+    questions: AtomicU64,
+    stop_at: u64,
+}
+
+impl Observer for StopAt {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    fn advance(&self, _amount: u64) {}
+
+    fn finish(&self) {}
+
+    fn stop_requested(&self) -> bool {
+        self.questions.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop_at
+    }
+}
+
+#[test]
+fn a_stopped_run_leaves_nothing_and_can_be_repeated() {
+    let workspace = Workspace::new();
+    let texts: Vec<String> = (0..20).map(|seed| words(seed, 200)).collect();
+    workspace.write_texts(&texts);
+    let plan = workspace.config().validate().unwrap();
+    let out = workspace.path("out");
+    let mut stops = 0;
+    loop {
+        let observer = StopAt { questions: AtomicU64::new(0), stop_at: stops + 1 };
+        match curate(&plan, &out, &observer) {
+            Err(CurationError::Stopped) => assert_eq!(workspace.leftovers(), [""; 0]),
+            Err(error) => panic!("{error}"),
+            Ok(_) => break,
+        }
+        stops += 1;
+    }
+    // Once per document read, and at least once in each of five stages after that.
+    assert!(stops >= 25, "{stops} chances to stop");
+    assert_eq!(DataFolder::open(&out).unwrap().manifest().documents, 20);
+}
+
+/// Adds up what each stage says.
+#[derive(Default)]
+struct Stages(std::sync::Mutex<Vec<(String, Option<u64>, u64)>>);
+
+impl Observer for Stages {
+    fn begin(&self, stage: &str, total: Option<u64>, _unit: Unit) {
+        self.0.lock().unwrap().push((stage.to_owned(), total, 0));
+    }
+
+    fn advance(&self, amount: u64) {
+        self.0.lock().unwrap().last_mut().unwrap().2 += amount;
+    }
+
+    fn finish(&self) {}
+}
+
+#[test]
+fn every_stage_reaches_its_announced_total() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&generate::documents(8, 30));
+    let stages = Stages::default();
+    let plan = workspace.config().validate().unwrap();
+    curate(&plan, &workspace.path("out"), &stages).unwrap();
+    let stages = stages.0.into_inner().unwrap();
+    assert_eq!(stages.len(), 6);
+    for (stage, total, done) in stages {
+        assert_eq!(total, Some(done), "{stage}");
+    }
+}
+
+#[test]
+fn the_manifest_holds_the_config_and_the_counts() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&[words(1, 200), words(1, 200)]);
+    let config = workspace.config();
+    let report = workspace.curate(config.clone()).unwrap();
+    let folder = DataFolder::open(&workspace.path("out")).unwrap();
+    folder.verify().unwrap();
+    let manifest = folder.manifest();
+    assert_eq!(manifest.config, serde_json::to_value(&config).unwrap());
+    assert_eq!(manifest.dropped, [("exact_duplicate".to_owned(), 1)].into());
+    assert_eq!((manifest.documents, manifest.tokens), (1, report.tokens));
+    let mut read: CurationReport = serde_json::from_slice(&workspace.bytes("report.json")).unwrap();
+    assert!((read.seconds - report.seconds).abs() < 1e-9); // JSON may cost the last bit
+    read.seconds = report.seconds;
+    assert_eq!(read, report);
+}
+
+#[test]
+fn the_example_config_is_the_papers_cleaning() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/data/openwebtext.toml");
+    let config: CurationConfig = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(config.length, Some(LengthConfig::default()));
+    assert_eq!(config.near_duplicates, Some(NearDuplicatesConfig::default()));
+    assert_eq!(config.decontamination.as_ref().unwrap().article, ArticleConfig::default());
+    config.validate().unwrap();
+}

@@ -1,0 +1,134 @@
+//! Evaluation of checkpoints that training has written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use corpus::{DataFolder, DataManifest, Existing, Silent};
+use evaluation::{EvalError, EvalPlan, EvalReport, evaluate};
+use tempfile::TempDir;
+use training::config::TrainConfig;
+use training::plan::{Resume, RunPaths};
+
+use super::{assert_close, made_text, measured, plan, positive, task};
+
+/// A GPT-2 with the real vocabulary that trains in a second.
+const NARROW: &str = r#"
+seed = 7
+
+[model.gpt2]
+num_layers = 1
+hidden_size = 8
+num_attention_heads = 2
+seq_length = 32
+
+[batch]
+micro_batch_size = 2
+global_batch_size = 2
+
+[optimizer]
+lr = 1e-2
+min_lr = 1e-3
+
+[schedule]
+train_steps = 3
+warmup_steps = 1
+
+[data]
+split = "100,0,0"
+"#;
+
+/// A run on the made text, and the text itself as a test file.
+struct TrainedRun {
+    folder: TempDir,
+}
+
+impl TrainedRun {
+    fn new() -> Self {
+        let run = Self { folder: tempfile::tempdir().unwrap() };
+        let tokenizer = corpus::tokenizer::open("gpt2").unwrap();
+        let mut tokens = Vec::new();
+        tokenizer.encode(&made_text(), &mut tokens);
+        tokens.push(tokenizer.eod());
+
+        let writer = DataFolder::create(&run.path("data"), Existing::Refuse).unwrap();
+        let mut shard = writer.shard(tokenizer.vocab_size()).unwrap();
+        shard.push_document(&tokens).unwrap();
+        let summary = shard.finish().unwrap();
+        writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
+
+        let config: TrainConfig = toml::from_str(NARROW).unwrap();
+        let paths =
+            RunPaths { data: run.path("data"), out: run.path("run"), resume: Resume::Never };
+        training::train(&config.validate(paths).unwrap(), &Silent).unwrap();
+        fs::write(run.path("test.tokens"), made_text()).unwrap();
+        run
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The plan to evaluate `checkpoint` on the made text.
+    fn plan(&self, checkpoint: &Path, micro_batch_size: usize, ranks: usize) -> EvalPlan {
+        EvalPlan {
+            checkpoint: checkpoint.to_owned(),
+            tasks: vec![task(self.path("test.tokens"))],
+            micro_batch_size: positive(micro_batch_size),
+            ..plan(8, ranks)
+        }
+    }
+}
+
+fn total_nll(report: &EvalReport) -> f64 {
+    measured(&report.results[0]).metrics.total_nll
+}
+
+#[test]
+fn a_trained_run_evaluates_alike_for_every_batch_size_and_number_of_ranks() {
+    let run = TrainedRun::new();
+    let evaluated = |micro_batch_size, ranks| {
+        evaluate(&run.plan(&run.path("run"), micro_batch_size, ranks), &Silent).unwrap()
+    };
+    let report = evaluated(1, 1);
+    let measured_alone = measured(&report.results[0]);
+    assert_eq!(report.results[0].task, "made");
+    assert!(!report.results[0].partial);
+    assert_eq!(measured_alone.settings.window, 32);
+    assert!(measured_alone.settings.checkpoint.ends_with("step-3"), "{measured_alone:?}");
+    // Three steps on the very text: better than no knowledge at all.
+    assert!(measured_alone.metrics.token_perplexity < 50_257.0);
+    for (micro_batch_size, ranks) in [(3, 1), (8, 1), (1, 2), (3, 2), (8, 2)] {
+        let total = total_nll(&evaluated(micro_batch_size, ranks));
+        assert_close(total, total_nll(&report), 1e-6);
+    }
+}
+
+#[test]
+fn a_run_its_checkpoints_and_one_checkpoint_are_the_same_model() {
+    let run = TrainedRun::new();
+    let evaluated = |path: PathBuf| evaluate(&run.plan(&path, 8, 1), &Silent).unwrap();
+    let report = evaluated(run.path("run"));
+    for path in ["run/checkpoints", "run/checkpoints/step-3"] {
+        assert_eq!(total_nll(&evaluated(run.path(path))), total_nll(&report), "of {path}");
+    }
+}
+
+#[test]
+fn a_checkpoint_with_another_tokenizer_of_the_same_name_is_refused() {
+    let run = TrainedRun::new();
+    let manifest = run.path("run/checkpoints/step-3/manifest.json");
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    json["tokenizer"]["fingerprint"] = "0".repeat(32).into();
+    fs::write(&manifest, serde_json::to_vec(&json).unwrap()).unwrap();
+    let error = evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap_err();
+    assert!(matches!(error, EvalError::OtherTokenizer { .. }), "{error}");
+}
+
+#[test]
+fn a_folder_that_is_no_checkpoint_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = EvalPlan { checkpoint: folder.path().to_owned(), ..plan(32, 1) };
+    let found = evaluate(&plan, &Silent).unwrap_err().to_string();
+    assert!(found.contains(&folder.path().display().to_string()), "{found}");
+}

@@ -1,0 +1,184 @@
+//! Losses under a trained model: equal to the reference's, whatever the batch size and the number of ranks.
+//!
+//! Reference values: `fixtures/gpt2_micro`.
+
+use std::fs;
+use std::path::Path;
+
+use evaluation::windows::OverlapWindows;
+use safetensors::SafeTensors;
+use training::TrainError;
+use training::backend::Activation;
+use training::inference::{Scorer, Window};
+use training::model::Gpt2Config;
+use training::parameters::{KeyedInit, ParameterSource, ParameterSpec};
+
+use crate::evaluation::{assert_close, positive, reference};
+
+/// The weights of the reference model `gpt2_micro`.
+struct MicroWeights {
+    file: Vec<u8>,
+}
+
+impl MicroWeights {
+    fn read() -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2_micro");
+        Self { file: fs::read(folder.join("model.safetensors")).unwrap() }
+    }
+}
+
+impl ParameterSource for MicroWeights {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        let tensors = SafeTensors::deserialize(&self.file).unwrap();
+        let tensor = tensors.tensor(&spec.name).unwrap();
+        assert_eq!(tensor.shape(), spec.shape, "of {}", spec.name);
+        let values = tensor
+            .data()
+            .chunks_exact(4)
+            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        Ok(spec.slice(&values.collect::<Vec<f32>>(), rank, size))
+    }
+}
+
+fn micro_config() -> Gpt2Config {
+    Gpt2Config {
+        num_layers: 2,
+        hidden_size: 32,
+        num_attention_heads: 4,
+        seq_length: 64,
+        vocab_size: 96,
+        ffn_hidden_size: None,
+        hidden_dropout: 0.0,
+        attention_dropout: 0.0,
+        activation: Activation::Gelu,
+        layer_norm_epsilon: 1e-5,
+        init_std: 0.02,
+    }
+}
+
+fn micro_scorer(tensor_parallel_size: usize) -> Scorer {
+    Scorer::new(&micro_config(), MicroWeights::read(), positive(tensor_parallel_size)).unwrap()
+}
+
+/// The reference's 101 tokens.
+fn micro_stream() -> Vec<u32> {
+    serde_json::from_value(reference("gpt2_micro")["eval_stream"].clone()).unwrap()
+}
+
+/// Sum of the losses of `tokens` in windows of `window`, one every `overlap`, `batch_size` at a time.
+fn total_nll(
+    scorer: &mut Scorer,
+    tokens: &[u32],
+    (window, overlap): (usize, usize),
+    batch_size: usize,
+) -> f64 {
+    let windows = OverlapWindows::new(tokens, window, positive(overlap));
+    let scoring: Vec<Window<'_>> = windows.scoring().collect();
+    let losses = scoring.chunks(batch_size).flat_map(|batch| scorer.score(batch).unwrap());
+    losses.flatten().map(f64::from).sum()
+}
+
+#[test]
+fn totals_of_overlapping_windows_are_the_references() {
+    let tokens = micro_stream();
+    let expected = reference("gpt2_micro")["overlap_eval"].as_array().unwrap().clone();
+    assert_eq!(expected.len(), 6);
+    let mut scorer = micro_scorer(1);
+    for case in expected {
+        let size = |name: &str| case[name].as_u64().unwrap() as usize;
+        let (window, overlap) = (size("window"), size("overlap"));
+        let windows = OverlapWindows::new(&tokens, window, positive(overlap));
+        assert_eq!(windows.num_windows(), size("windows"));
+        let total = total_nll(&mut scorer, &tokens, (window, overlap), 4);
+        // The reference is f32 too: its own rounding is some 1e-7 of each loss.
+        assert_close(total, case["total_nll"].as_f64().unwrap(), 1e-6);
+    }
+}
+
+#[test]
+fn totals_do_not_depend_on_batch_size_or_ranks() {
+    let tokens = micro_stream();
+    let expected = total_nll(&mut micro_scorer(1), &tokens, (64, 16), 1);
+    for tensor_parallel_size in [1, 2, 4] {
+        let mut scorer = micro_scorer(tensor_parallel_size);
+        for batch_size in [1, 3, 8] {
+            let total = total_nll(&mut scorer, &tokens, (64, 16), batch_size);
+            assert_close(total, expected, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn a_shorter_neighbor_in_the_batch_changes_no_loss() {
+    let tokens = micro_stream();
+    let long = Window { tokens: &tokens[..65], scored: 60..64 };
+    let short = Window { tokens: &tokens[30..36], scored: 2..5 };
+    let none = Window { tokens: &tokens[..1], scored: 0..0 };
+    let mut scorer = micro_scorer(1);
+    let together = scorer.score(&[short.clone(), none.clone(), long.clone()]).unwrap();
+    assert_eq!(together.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 4]);
+    for (window, losses) in [short, long].iter().zip([&together[0], &together[2]]) {
+        let alone = &scorer.score(std::slice::from_ref(window)).unwrap()[0];
+        for (&alone, &together) in alone.iter().zip(losses) {
+            assert_close(f64::from(together), f64::from(alone), 2e-6);
+        }
+    }
+    assert_eq!(scorer.score(&[none]).unwrap(), [Vec::<f32>::new()]);
+    assert!(scorer.score(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn a_rank_without_its_parameters_ends_the_scorer_with_its_error() {
+    struct FailsOnRank1;
+    impl ParameterSource for FailsOnRank1 {
+        fn local(
+            &self,
+            spec: &ParameterSpec,
+            rank: usize,
+            size: usize,
+        ) -> Result<Vec<f32>, TrainError> {
+            if rank == 1 {
+                return Err(TrainError::UnknownParameter { path: spec.path.clone() });
+            }
+            KeyedInit { seed: 1 }.local(spec, rank, size)
+        }
+    }
+    let error = Scorer::new(&micro_config(), FailsOnRank1, positive(2)).unwrap_err();
+    assert!(error.to_string().starts_with("rank 1: the model has no parameter "), "{error}");
+}
+
+#[test]
+fn a_rank_that_panics_ends_the_scorer_with_its_message() {
+    struct PanicsOnRank1;
+    impl ParameterSource for PanicsOnRank1 {
+        fn local(
+            &self,
+            spec: &ParameterSpec,
+            rank: usize,
+            size: usize,
+        ) -> Result<Vec<f32>, TrainError> {
+            assert!(rank == 0, "no memory for {}", spec.path);
+            KeyedInit { seed: 1 }.local(spec, rank, size)
+        }
+    }
+    let error = Scorer::new(&micro_config(), PanicsOnRank1, positive(2)).unwrap_err();
+    assert!(error.to_string().starts_with("rank 1 panicked: no memory for "), "{error}");
+}
+
+#[test]
+fn heads_that_do_not_split_are_refused_before_anything_is_allocated() {
+    struct Unreachable;
+    impl ParameterSource for Unreachable {
+        fn local(&self, _: &ParameterSpec, _: usize, _: usize) -> Result<Vec<f32>, TrainError> {
+            unreachable!("no parameter is asked for")
+        }
+    }
+    let error = Scorer::new(&micro_config(), Unreachable, positive(3)).unwrap_err();
+    let expected = "4 attention heads cannot be split over --tp 3; allowed: 1, 2, 4";
+    assert_eq!(error.to_string(), expected);
+}

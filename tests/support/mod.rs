@@ -1,0 +1,92 @@
+//! What the tests of the program share: a folder of their own, the program itself, and small texts.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A temporary folder that vanishes with the value.
+pub(crate) struct Dir(tempfile::TempDir);
+
+impl Dir {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes `content` under `name` (folders are made) and returns the path.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a writable folder");
+        fs::write(&path, content).expect("a writable folder");
+        path
+    }
+}
+
+/// One run of the program and what came of it.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// The run, if it ended with exit code 0; panics with its messages otherwise.
+    pub(crate) fn success(self) -> Self {
+        assert_eq!(self.code, 0, "exit code {}; standard error:\n{}", self.code, self.stderr);
+        self
+    }
+
+    /// The standard output, read as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).expect("JSON on standard output")
+    }
+}
+
+/// Runs `pipeline` with `args`.
+pub(crate) fn pipeline<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
+    pipeline_with(args, &[])
+}
+
+/// Runs `pipeline` with `args` and environment variables of its own.
+pub(crate) fn pipeline_with<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    variables: &[(&str, &OsStr)],
+) -> Run {
+    let output: Output = Command::new(env!("CARGO_BIN_EXE_pipeline"))
+        .args(args)
+        .envs(variables.iter().copied())
+        .env_remove("RUST_LOG")
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("the program starts");
+    Run {
+        code: output.status.code().expect("the program ends by itself"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8 on standard output"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8 on standard error"),
+    }
+}
+
+/// Reads a JSON file.
+pub(crate) fn read_json(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(path).expect("the file exists")).expect("the file is JSON")
+}
+
+/// `count` words of made-up text that differ for each `seed`, in sentences of twelve.
+pub(crate) fn words(seed: u64, count: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut text = String::new();
+    for index in 0..count {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let (a, b) = (state % 26, (state >> 8) % 26);
+        let letter = |n: u64| char::from(b'a' + n as u8);
+        text.extend([letter(a), 'a', letter(b), 'o', letter((a + b) % 26)]);
+        text.push_str(if index % 12 == 11 { ".\n" } else { " " });
+    }
+    text
+}

@@ -1,0 +1,203 @@
+//! The training crate: from configuration to checkpoint.
+
+mod checkpoints;
+mod configuration;
+mod data;
+mod optimizer;
+mod reference_run;
+mod runs;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use corpus::tokenizer::Tokenizer;
+use corpus::{DataFolder, DataManifest, Existing, Observer, Silent, Unit};
+use tempfile::TempDir;
+use training::config::TrainConfig;
+use training::plan::{Resume, RunPaths, TrainPlan};
+use training::{TrainError, TrainReport, train};
+
+/// A vocabulary without text: only its size matters here.
+struct Numbers {
+    vocab_size: usize,
+}
+
+impl Tokenizer for Numbers {
+    fn name(&self) -> &str {
+        "numbers"
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    fn eod(&self) -> u32 {
+        self.vocab_size as u32 - 1
+    }
+
+    fn fingerprint(&self) -> String {
+        format!("numbers-{}", self.vocab_size)
+    }
+
+    fn encode(&self, text: &str, out: &mut Vec<u32>) {
+        out.extend(text.split(' ').map(|number| number.parse::<u32>().unwrap()));
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A data folder of these documents, to each of which the end of a document is added.
+fn data_folder(folder: &Path, vocab_size: usize, documents: &[Vec<u32>]) -> PathBuf {
+    let tokenizer = Numbers { vocab_size };
+    let writer = DataFolder::create(folder, Existing::Refuse).unwrap();
+    let mut shard = writer.shard(vocab_size).unwrap();
+    for document in documents {
+        let mut tokens = document.clone();
+        tokens.push(tokenizer.eod());
+        shard.push_document(&tokens).unwrap();
+    }
+    let summary = shard.finish().unwrap();
+    writer.finish(DataManifest::new(&tokenizer, &summary)).unwrap();
+    folder.to_owned()
+}
+
+/// 60 documents that a model can learn: each counts up by a step of its own.
+fn counting_documents(vocab_size: usize) -> Vec<Vec<u32>> {
+    let modulus = vocab_size as u32 - 1;
+    (0..60)
+        .map(|document: u32| {
+            let stride = 1 + document % 6;
+            (0..40 + document % 17).map(|place| (document * 7 + stride * place) % modulus).collect()
+        })
+        .collect()
+}
+
+/// Two layers, 32 wide, on sequences of 16 tokens.
+const MICRO: &str = r#"
+seed = 7
+
+[model.gpt2]
+num_layers = 2
+hidden_size = 32
+num_attention_heads = 4
+seq_length = 16
+hidden_dropout = 0.0
+attention_dropout = 0.0
+
+[batch]
+micro_batch_size = 4
+global_batch_size = 4
+
+[optimizer]
+lr = 1e-3
+min_lr = 1e-4
+
+[schedule]
+train_steps = 10
+warmup_steps = 2
+
+[data]
+split = "90,10,0"
+"#;
+
+/// [`MICRO`], changed by `change`.
+fn micro(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
+    let mut config = toml::from_str(MICRO).unwrap();
+    change(&mut config);
+    config
+}
+
+/// A folder with data in it, and room for runs.
+struct Workbench {
+    folder: TempDir,
+    runs: AtomicU64,
+}
+
+impl Workbench {
+    /// With the counting documents in a vocabulary of `vocab_size`.
+    fn new(vocab_size: usize) -> Self {
+        Self::with_documents(vocab_size, &counting_documents(vocab_size))
+    }
+
+    fn with_documents(vocab_size: usize, documents: &[Vec<u32>]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        data_folder(&folder.path().join("data"), vocab_size, documents);
+        Self { folder, runs: AtomicU64::new(0) }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A run folder that no other run of this workbench has.
+    fn new_run(&self) -> PathBuf {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        self.folder.path().join(format!("run-{run}"))
+    }
+
+    fn paths(&self, out: &Path) -> RunPaths {
+        RunPaths { data: self.data(), out: out.to_owned(), resume: Resume::Auto }
+    }
+
+    fn validate(&self, config: TrainConfig) -> Result<TrainPlan, TrainError> {
+        config.validate(self.paths(&self.new_run()))
+    }
+
+    /// Trains into a new run folder.
+    fn train(&self, config: TrainConfig) -> (TrainReport, PathBuf) {
+        let out = self.new_run();
+        (self.train_into(&out, config), out)
+    }
+
+    fn train_into(&self, out: &Path, config: TrainConfig) -> TrainReport {
+        train(&config.validate(self.paths(out)).unwrap(), &Silent).unwrap()
+    }
+
+    /// The loss of every step of a new run.
+    fn losses(&self, config: TrainConfig) -> Vec<f64> {
+        logged(&self.train(config).1, "loss")
+    }
+}
+
+/// The numbers under `key` in a run's metrics, in order.
+fn logged(run: &Path, key: &str) -> Vec<f64> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter_map(|line| line[key].as_f64()).collect()
+}
+
+/// The largest relative difference of two sequences of the same length.
+fn relative_difference(left: &[f64], right: &[f64]) -> f64 {
+    assert_eq!(left.len(), right.len());
+    let differences =
+        left.iter().zip(right).map(|(left, right)| (left - right).abs() / right.abs());
+    differences.fold(0.0, f64::max)
+}
+
+/// Asks to stop once a number of steps is done.
+struct StopAfter {
+    steps: u64,
+    done: AtomicU64,
+}
+
+impl StopAfter {
+    fn new(steps: u64) -> Self {
+        Self { steps, done: AtomicU64::new(0) }
+    }
+}
+
+impl Observer for StopAfter {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    fn advance(&self, amount: u64) {
+        self.done.fetch_add(amount, Ordering::SeqCst);
+    }
+
+    fn finish(&self) {}
+
+    fn stop_requested(&self) -> bool {
+        self.done.load(Ordering::SeqCst) >= self.steps
+    }
+}

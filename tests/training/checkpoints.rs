@@ -1,0 +1,220 @@
+//! Checkpoints: any layout reads what any layout wrote, and nothing half written is ever taken for
+//! one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use training::TrainError;
+use training::checkpoint::Checkpoint;
+use training::config::TrainConfig;
+use training::parameters::ParameterSource;
+
+use super::{Workbench, logged, micro, relative_difference};
+
+fn split_over(config: &mut TrainConfig, tensor_parallel_size: usize) {
+    config.parallel.tensor_parallel_size = NonZeroUsize::new(tensor_parallel_size).unwrap();
+}
+
+fn every_step(config: &mut TrainConfig) {
+    config.checkpoint.interval_steps = Some(NonZeroU64::MIN);
+}
+
+/// A finished run of ten steps, and its newest checkpoint.
+fn trained(change: impl FnOnce(&mut TrainConfig)) -> (Workbench, PathBuf, PathBuf) {
+    let workbench = Workbench::new(101);
+    let (report, run) = workbench.train(micro(change));
+    (workbench, run, report.checkpoint)
+}
+
+/// The whole tensors of a file, by name.
+fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+    let bytes = fs::read(path).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let whole =
+        |view: safetensors::tensor::TensorView<'_>| (view.shape().to_vec(), view.data().to_vec());
+    tensors.tensors().into_iter().map(|(name, view)| (name, whole(view))).collect()
+}
+
+#[test]
+fn tensors_have_their_logical_shapes_and_hugging_face_names() {
+    let (_workbench, _, folder) = trained(|config| split_over(config, 4));
+    let model = tensors(&folder.join("model.safetensors"));
+    let shape = |name: &str| model[name].0.clone();
+    assert_eq!(shape("transformer.wte.weight"), [101, 32], "the true vocabulary");
+    assert_eq!(shape("transformer.h.1.attn.c_attn.weight"), [32, 96]);
+    assert_eq!(shape("transformer.ln_f.bias"), [32]);
+    // A file that transformers wrote for as many layers has the same tensors.
+    let reference =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2_micro/model.safetensors");
+    assert!(model.keys().eq(tensors(&reference).keys()), "{:?}", model.keys());
+    let optimizer = tensors(&folder.join("optimizer.safetensors"));
+    assert_eq!(optimizer.len(), 2 * model.len());
+    assert_eq!(optimizer["exp_avg_sq.transformer.wpe.weight"].0, [16, 32]);
+
+    let config: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+    assert_eq!(config["model_type"], "gpt2");
+    assert_eq!((&config["vocab_size"], &config["n_positions"]), (&101.into(), &16.into()));
+}
+
+#[test]
+fn every_layout_reads_what_every_layout_wrote() {
+    for writers in [1, 2, 4] {
+        let (_workbench, run, folder) = trained(|config| split_over(config, writers));
+        let model = tensors(&folder.join("model.safetensors"));
+        let checkpoint = Checkpoint::open(&run).unwrap();
+        for readers in [1, 2, 4] {
+            for rank in 0..readers {
+                for spec in checkpoint.model_config().parameters() {
+                    let local = checkpoint.local(&spec, rank, readers).unwrap();
+                    let whole: Vec<f32> = model[&spec.name]
+                        .1
+                        .chunks_exact(4)
+                        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+                        .collect();
+                    assert_eq!(local, spec.slice(&whole, rank, readers), "{}", spec.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn run_goes_on_at_another_tensor_parallel_size() {
+    let (workbench, whole, _) = trained(|config| split_over(config, 1));
+    for sizes in [[1, 2], [2, 4], [4, 1]] {
+        let out = workbench.new_run();
+        let config = |size| micro(|config| split_over(config, size));
+        let plan = config(sizes[0]).validate(workbench.paths(&out)).unwrap();
+        training::train(&plan, &super::StopAfter::new(5)).unwrap();
+        workbench.train_into(&out, config(sizes[1]));
+        // Only the order of sums over ranks changes.
+        let difference = relative_difference(&logged(&out, "loss"), &logged(&whole, "loss"));
+        assert!(difference < 1e-5, "{sizes:?}: {difference:e}");
+    }
+}
+
+#[test]
+fn opens_from_the_run_its_checkpoints_and_the_step() {
+    let (_workbench, run, folder) = trained(every_step);
+    for path in [run.clone(), run.join("checkpoints"), folder.clone()] {
+        assert_eq!(Checkpoint::open(&path).unwrap().folder(), folder);
+    }
+    assert_eq!(Checkpoint::open(&run.join("checkpoints/step-3")).unwrap().step(), 3);
+    assert_eq!(fs::read_to_string(run.join("checkpoints/latest")).unwrap().trim(), "step-10");
+    let checkpoint = Checkpoint::open(&run).unwrap();
+    assert_eq!(
+        (checkpoint.tokenizer().name.as_str(), checkpoint.tokenizer().eod),
+        ("numbers", 100)
+    );
+
+    let error = Checkpoint::open(&run.join("nothing")).unwrap_err();
+    assert!(matches!(error, TrainError::NoCheckpoint { .. }), "{error}");
+}
+
+#[test]
+fn only_the_newest_are_kept_and_nothing_foreign_is_touched() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let config = || {
+        micro(|config| {
+            every_step(config);
+            config.checkpoint.keep = NonZeroUsize::new(2);
+        })
+    };
+    let plan = config().validate(workbench.paths(&out)).unwrap();
+    training::train(&plan, &super::StopAfter::new(3)).unwrap();
+    let checkpoints = out.join("checkpoints");
+    for foreign in ["step-007", "step-1-good", "backup"] {
+        fs::create_dir(checkpoints.join(foreign)).unwrap();
+    }
+    fs::write(checkpoints.join("step-1.txt"), "mine").unwrap();
+    workbench.train_into(&out, config());
+    let mut names: Vec<_> =
+        fs::read_dir(&checkpoints).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["backup", "latest", "step-007", "step-1-good", "step-1.txt", "step-10", "step-9"]
+    );
+}
+
+#[test]
+fn half_written_folder_is_never_taken_for_a_checkpoint() {
+    let (workbench, run, folder) = trained(every_step);
+    // A death while step 11 was being written, and one between the rename and `latest`.
+    let partial = run.join("checkpoints/.step-11.partial");
+    fs::create_dir(&partial).unwrap();
+    fs::write(partial.join("model.safetensors"), "half").unwrap();
+    fs::remove_file(run.join("checkpoints/latest")).unwrap();
+    assert_eq!(Checkpoint::open(&run).unwrap().folder(), folder);
+
+    // The next save clears it away.
+    fs::remove_dir_all(&folder).unwrap();
+    workbench.train_into(&run, micro(every_step));
+    assert!(!partial.exists() && folder.exists());
+}
+
+#[test]
+fn damaged_files_are_refused_by_name() {
+    let (_workbench, run, folder) = trained(|_| {});
+    for name in ["model.safetensors", "optimizer.safetensors", "state.json", "config.json"] {
+        let path = folder.join(name);
+        let whole = fs::read(&path).unwrap();
+
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let error = Checkpoint::open(&run).unwrap_err().to_string();
+        let sizes = format!("bytes: expected {}, found {}", whole.len(), whole.len() - 1);
+        assert!(error.contains(name) && error.contains(&sizes), "{error}");
+
+        let mut flipped = whole.clone();
+        let last = flipped.len() - 2;
+        flipped[last] ^= 1;
+        fs::write(&path, flipped).unwrap();
+        let error = Checkpoint::open(&run).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("xxh3-128"), "{error}");
+
+        fs::remove_file(&path).unwrap();
+        assert!(Checkpoint::open(&run).unwrap_err().to_string().contains(name));
+        fs::write(&path, whole).unwrap();
+    }
+    assert!(Checkpoint::open(&run).is_ok());
+}
+
+#[test]
+fn broken_newest_checkpoint_is_passed_over() {
+    let (workbench, run, folder) = trained(every_step);
+    let whole = logged(&run, "loss");
+    fs::write(folder.join("model.safetensors"), "").unwrap();
+    workbench.train_into(&run, micro(every_step));
+    assert_eq!(logged(&run, "loss"), whole, "step 10 was done again from step 9");
+    assert!(Checkpoint::open(&folder).is_ok(), "and its checkpoint made again");
+}
+
+#[test]
+fn tensors_of_another_model_are_named() {
+    let (_workbench, run, folder) = trained(|_| {});
+    let path = folder.join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    let with = |layers: &str| {
+        fs::write(&path, manifest.replace("\"num_layers\": 2", layers)).unwrap();
+        Checkpoint::open(&run).unwrap_err().to_string()
+    };
+    let error = with("\"num_layers\": 3");
+    assert!(error.contains("tensor transformer.h.2.") && error.ends_with("is missing"), "{error}");
+    let error = with("\"num_layers\": 1");
+    assert!(
+        error.contains("tensor transformer.h.1.") && error.ends_with("is none of the model's"),
+        "{error}"
+    );
+
+    fs::write(&path, manifest.replace("\"seq_length\": 16", "\"seq_length\": 17")).unwrap();
+    let error = Checkpoint::open(&run).unwrap_err().to_string();
+    assert!(
+        error.contains("transformer.wpe.weight has shape [16, 32], the model needs [17, 32]"),
+        "{error}"
+    );
+}

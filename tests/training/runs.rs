@@ -1,0 +1,281 @@
+//! Whole runs through `train`: what may change a loss and what must not.
+
+use std::fs;
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use corpus::Silent;
+use training::config::{ModelConfig, TrainConfig, ValidationConfig};
+use training::plan::Resume;
+use training::{TrainError, TrainReport, train};
+
+use super::{StopAfter, Workbench, logged, micro, relative_difference};
+
+fn number(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).unwrap()
+}
+
+fn steps(value: u64) -> NonZeroU64 {
+    NonZeroU64::new(value).unwrap()
+}
+
+fn set_dropout(config: &mut TrainConfig, probability: f64) {
+    let ModelConfig::Gpt2(section) = &mut config.model;
+    section.hidden_dropout = probability;
+    section.attention_dropout = probability;
+}
+
+/// A resumed run has its earlier losses from the metrics, whose text holds them to the last bit or
+/// the one before.
+fn check_same_losses(left: &TrainReport, right: &TrainReport) {
+    for (left, right) in [(left.first_loss, right.first_loss), (left.final_loss, right.final_loss)]
+    {
+        let (left, right) = (left.unwrap(), right.unwrap());
+        assert!((left - right).abs() <= 1e-15 * right, "{left} and {right}");
+    }
+}
+
+/// Losses of 100 steps at tensor-parallel sizes 1, 2 and 4.
+fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
+    let workbench = Workbench::new(vocab_size);
+    let losses = |tensor_parallel_size| {
+        workbench.losses(micro(|config| {
+            config.schedule.train_steps = steps(100);
+            config.parallel.tensor_parallel_size = number(tensor_parallel_size);
+            set_dropout(config, dropout);
+        }))
+    };
+    let whole = losses(1);
+    assert!(whole[99] < whole[0] - 0.3, "nothing was learned: {} to {}", whole[0], whole[99]);
+    for size in [2, 4] {
+        // Sums over ranks round differently: f32, 100 steps of Adam.
+        let difference = relative_difference(&losses(size), &whole);
+        assert!(difference < 1e-5, "size {size}: {difference:e}");
+    }
+}
+
+#[test]
+fn tensor_parallel_sizes_train_alike_with_a_vocabulary_that_needs_padding() {
+    check_tensor_parallel(101, 0.0);
+}
+
+#[test]
+fn tensor_parallel_sizes_train_alike_with_a_vocabulary_that_needs_no_padding_at_size_one() {
+    check_tensor_parallel(128, 0.0);
+}
+
+#[test]
+fn tensor_parallel_sizes_draw_the_same_dropout() {
+    check_tensor_parallel(101, 0.1);
+    check_tensor_parallel(128, 0.1);
+}
+
+#[test]
+fn accumulation_equals_one_large_batch() {
+    let workbench = Workbench::new(101);
+    let losses = |micro_batch_size| {
+        workbench.losses(micro(|config| {
+            config.batch.micro_batch_size = number(micro_batch_size);
+            set_dropout(config, 0.1);
+        }))
+    };
+    let whole = losses(4);
+    for micro_batch_size in [1, 2] {
+        // The same sum in another order, over ten steps.
+        let difference = relative_difference(&losses(micro_batch_size), &whole);
+        assert!(difference < 1e-6, "micro-batches of {micro_batch_size}: {difference:e}");
+    }
+}
+
+#[test]
+fn same_seed_gives_the_same_run_and_another_seed_another() {
+    let workbench = Workbench::new(101);
+    let losses = |seed| workbench.losses(micro(|config| config.seed = seed));
+    assert_eq!(losses(1), losses(1));
+    assert_ne!(losses(1), losses(2));
+}
+
+#[test]
+fn small_model_learns_a_small_corpus_by_heart() {
+    let documents = vec![(0..64).map(|place| place * 37 % 89).collect()];
+    let (report, _) = Workbench::with_documents(101, &documents).train(micro(|config| {
+        config.data.split = "1,0,0".parse().unwrap();
+        config.schedule.train_steps = steps(150);
+        config.optimizer.lr = 1e-2;
+    }));
+    assert!(report.first_loss.unwrap() > 4.0, "{report:?}");
+    assert!(report.final_loss.unwrap() < 0.1, "{report:?}");
+}
+
+#[test]
+fn report_and_metrics_tell_the_same_run() {
+    let workbench = Workbench::new(101);
+    let (report, run) = workbench.train(micro(|config| {
+        config.schedule.train_steps = steps(12);
+        config.validation = Some(ValidationConfig { interval_steps: steps(5), batches: None });
+    }));
+    let losses = logged(&run, "loss");
+    assert_eq!(losses.len(), 12);
+    assert_eq!(report.first_loss, Some(losses[0]));
+    assert_eq!(report.final_loss, Some(losses[2..].iter().sum::<f64>() / 10.0));
+    let validation = logged(&run, "validation_loss");
+    assert_eq!(validation.len(), 3, "after steps 5, 10 and 12");
+    assert_eq!(report.validation_loss, validation.last().copied());
+    assert_eq!(report.tokens, 12 * 4 * 16);
+    assert!(!report.stopped);
+    assert!(report.checkpoint.ends_with("checkpoints/step-12"));
+
+    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    for key in [
+        "step",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "loss_scale",
+        "skipped",
+        "tokens",
+        "tokens_per_second",
+        "milliseconds",
+    ] {
+        assert!(line.get(key).is_some(), "{key} is missing in {line}");
+    }
+    assert_eq!(logged(&run, "learning_rate")[0], 5e-4);
+}
+
+#[test]
+fn validation_does_not_depend_on_batches_or_ranks() {
+    let workbench = Workbench::new(101);
+    let loss = |micro_batch_size, tensor_parallel_size| {
+        let (report, _) = workbench.train(micro(|config| {
+            config.schedule.train_steps = steps(1);
+            config.batch.micro_batch_size = number(micro_batch_size);
+            config.parallel.tensor_parallel_size = number(tensor_parallel_size);
+            config.validation = Some(ValidationConfig { interval_steps: steps(1), batches: None });
+        }));
+        report.validation_loss.unwrap()
+    };
+    let whole = loss(4, 1);
+    // f32 losses of some hundred targets, added in f64.
+    assert!((loss(1, 1) - whole).abs() < 1e-6 * whole);
+    assert!((loss(4, 2) - whole).abs() < 1e-6 * whole);
+}
+
+#[test]
+fn stopped_run_goes_on_bit_for_bit() {
+    let workbench = Workbench::new(101);
+    let config = |size| {
+        micro(|config| {
+            config.schedule.train_steps = steps(12);
+            config.parallel.tensor_parallel_size = number(size);
+            config.validation =
+                Some(ValidationConfig { interval_steps: steps(4), batches: Some(NonZeroU64::MIN) });
+            set_dropout(config, 0.1);
+        })
+    };
+    for size in [1, 2] {
+        let (whole, unbroken) = workbench.train(config(size));
+        let out = workbench.new_run();
+        for stop in [1, 5, 8] {
+            let plan = config(size).validate(workbench.paths(&out)).unwrap();
+            let report = train(&plan, &StopAfter::new(stop)).unwrap();
+            assert_eq!((report.steps, report.stopped), (stop, true));
+        }
+        let resumed = workbench.train_into(&out, config(size));
+        assert_eq!(resumed.steps, 12);
+        for key in ["loss", "grad_norm", "learning_rate", "validation_loss"] {
+            assert_eq!(logged(&out, key), logged(&unbroken, key), "{key} at size {size}");
+        }
+        check_same_losses(&resumed, &whole);
+        let weights = |run: &std::path::Path| {
+            fs::read(run.join("checkpoints/step-12/model.safetensors")).unwrap()
+        };
+        assert_eq!(weights(&out), weights(&unbroken));
+    }
+}
+
+#[test]
+fn steps_logged_after_the_last_checkpoint_are_done_again() {
+    let workbench = Workbench::new(101);
+    let config = || micro(|config| config.checkpoint.interval_steps = Some(steps(4)));
+    let (_, unbroken) = workbench.train(config());
+    let (_, killed) = workbench.train(config());
+    // As if killed in step 10: its last checkpoint is step 8's.
+    fs::remove_dir_all(killed.join("checkpoints/step-10")).unwrap();
+    workbench.train_into(&killed, config());
+    assert_eq!(logged(&killed, "loss"), logged(&unbroken, "loss"));
+}
+
+#[test]
+fn finished_run_is_left_as_it_is() {
+    let workbench = Workbench::new(101);
+    let (first, out) = workbench.train(micro(|_| {}));
+    let again = workbench.train_into(&out, micro(|_| {}));
+    assert_eq!((again.steps, again.stopped), (10, false));
+    check_same_losses(&again, &first);
+    assert_eq!(again.checkpoint, first.checkpoint);
+    assert_eq!(logged(&out, "loss").len(), 10);
+}
+
+#[test]
+fn used_folder_is_refused_and_left_alone() {
+    let workbench = Workbench::new(101);
+    let (_, out) = workbench.train(micro(|_| {}));
+    let before = fs::read(out.join("metrics.jsonl")).unwrap();
+
+    let other = micro(|config| config.optimizer.lr = 2e-3).validate(workbench.paths(&out)).unwrap();
+    let error = train(&other, &Silent).unwrap_err().to_string();
+    assert!(error.contains("it holds another run: optimizer.lr was 0.001 and is 0.002"), "{error}");
+
+    let mut paths = workbench.paths(&out);
+    paths.resume = Resume::Never;
+    let error = train(&micro(|_| {}).validate(paths).unwrap(), &Silent).unwrap_err();
+    assert!(matches!(error, TrainError::RunFolderUsed { .. }), "{error}");
+
+    let foreign = workbench.new_run();
+    fs::create_dir(&foreign).unwrap();
+    fs::write(foreign.join("notes.txt"), "mine").unwrap();
+    let plan = micro(|_| {}).validate(workbench.paths(&foreign)).unwrap();
+    assert!(matches!(train(&plan, &Silent), Err(TrainError::RunFolderUsed { .. })));
+    assert_eq!(fs::read_dir(&foreign).unwrap().count(), 1);
+    assert_eq!(fs::read(out.join("metrics.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn overwriting_deletes_a_run_and_nothing_else() {
+    let workbench = Workbench::new(101);
+    let (_, out) = workbench.train(micro(|_| {}));
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    let mut paths = workbench.paths(&out);
+    paths.resume = Resume::Overwrite;
+    let other = micro(|config| {
+        config.schedule.train_steps = steps(3);
+        config.seed = 8;
+    });
+    let report = train(&other.validate(paths.clone()).unwrap(), &Silent).unwrap();
+    assert_eq!((report.steps, logged(&out, "loss").len()), (3, 3));
+    assert!(!out.join("checkpoints/step-10").exists());
+    assert_eq!(fs::read_to_string(out.join("notes.txt")).unwrap(), "mine");
+
+    // What holds no run is not overwritten.
+    let foreign = workbench.new_run();
+    fs::create_dir_all(foreign.join("checkpoints")).unwrap();
+    paths.out = foreign.clone();
+    let error = train(&micro(|_| {}).validate(paths).unwrap(), &Silent).unwrap_err();
+    assert!(matches!(error, TrainError::RunFolderUsed { .. }), "{error}");
+    assert!(foreign.join("checkpoints").exists());
+}
+
+#[test]
+fn loss_that_is_no_number_ends_the_run_and_names_the_step() {
+    let workbench = Workbench::new(101);
+    let plan = micro(|config| {
+        config.optimizer.lr = 1e30;
+        config.optimizer.min_lr = 1e30;
+        config.schedule.warmup_steps = 0;
+        config.parallel.tensor_parallel_size = number(2);
+    })
+    .validate(workbench.paths(&workbench.new_run()))
+    .unwrap();
+    let error = train(&plan, &Silent).unwrap_err();
+    assert!(matches!(error, TrainError::NonFinite { step: 2.., .. }), "{error}");
+}

@@ -1,0 +1,152 @@
+//! Opening a checkpoint: find the folder, hold every file against the manifest, then map the
+//! tensors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use corpus::TokenizerIdentity;
+
+use super::manifest::{Manifest, TrainingState, read_json, verify};
+use super::tensor_map::TensorMap;
+use super::{
+    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, step_folders,
+};
+use crate::TrainError;
+use crate::model::Gpt2Config;
+use crate::optim::Moments;
+use crate::parameters::{ParameterSource, ParameterSpec};
+use crate::plan::Architecture;
+
+/// A checkpoint that has been verified; gives its weights to any tensor-parallel layout.
+#[derive(Debug)]
+pub struct Checkpoint {
+    folder: PathBuf,
+    manifest: Manifest,
+    state: TrainingState,
+    weights: TensorMap,
+}
+
+impl Checkpoint {
+    /// Opens a checkpoint folder, or the one that `latest` names in a run folder or in its
+    /// `checkpoints` folder.
+    ///
+    /// Reads every file once to compare it with the manifest.
+    ///
+    /// # Errors
+    ///
+    /// When there is no checkpoint, a file has another size or hash than the manifest says, or the
+    /// tensors are not those of the model: the error names the file and the tensor.
+    pub fn open(path: &Path) -> Result<Self, TrainError> {
+        let folder = resolve(path)?;
+        let manifest: Manifest = read_json(&folder.join(MANIFEST))?;
+        if manifest.version != Manifest::VERSION {
+            return Err(TrainError::CheckpointFile {
+                path: folder.join(MANIFEST),
+                what: "version",
+                expected: Manifest::VERSION.to_string(),
+                found: manifest.version.to_string(),
+            });
+        }
+        for file in &manifest.files {
+            verify(&folder, file)?;
+        }
+        let state = read_json(&folder.join(STATE))?;
+        let weights = TensorMap::open(&folder.join(MODEL))?;
+        let specs = manifest.model.parameters();
+        weights.check(&named(&specs, "").collect::<Vec<_>>())?;
+        Ok(Self { folder, manifest, state, weights })
+    }
+
+    /// The checkpoint's own folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Optimizer steps done.
+    pub fn step(&self) -> u64 {
+        self.manifest.step
+    }
+
+    /// Where training stood.
+    pub fn state(&self) -> &TrainingState {
+        &self.state
+    }
+
+    /// The model and its sizes.
+    pub fn architecture(&self) -> &Architecture {
+        &self.manifest.model
+    }
+
+    /// The sizes of a GPT-2.
+    pub fn model_config(&self) -> &Gpt2Config {
+        let Architecture::Gpt2(config) = &self.manifest.model;
+        config
+    }
+
+    /// The vocabulary that the model was trained on.
+    pub fn tokenizer(&self) -> &TokenizerIdentity {
+        &self.manifest.tokenizer
+    }
+
+    /// The optimizer's moments of rank `rank` of `size`, in the order of the parameter table.
+    ///
+    /// # Errors
+    ///
+    /// When the optimizer's file cannot be read or lacks a tensor.
+    pub fn moments(&self, rank: usize, size: usize) -> Result<Vec<Moments>, TrainError> {
+        let specs = self.manifest.model.parameters();
+        let map = TensorMap::open(&self.folder.join(OPTIMIZER))?;
+        map.check(&named(&specs, EXP_AVG).chain(named(&specs, EXP_AVG_SQ)).collect::<Vec<_>>())?;
+        let slice = |prefix: &str, spec: &ParameterSpec| {
+            map.slice(&format!("{prefix}{}", spec.name), spec, rank, size)
+        };
+        specs
+            .iter()
+            .map(|spec| {
+                Ok(Moments { exp_avg: slice(EXP_AVG, spec)?, exp_avg_sq: slice(EXP_AVG_SQ, spec)? })
+            })
+            .collect()
+    }
+}
+
+/// Weights by name, sliced for any layout.
+impl ParameterSource for Checkpoint {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        self.weights.slice(&spec.name, spec, rank, size)
+    }
+}
+
+fn named<'a>(
+    specs: &'a [ParameterSpec],
+    prefix: &'a str,
+) -> impl Iterator<Item = (String, &'a [usize])> {
+    specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
+}
+
+/// The folder that holds the manifest.
+fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
+    if path.join(MANIFEST).is_file() {
+        return Ok(path.to_owned());
+    }
+    let below = path.join(CHECKPOINTS);
+    let checkpoints = if below.is_dir() { below } else { path.to_owned() };
+    let missing = || TrainError::NoCheckpoint { path: path.to_owned() };
+    if !checkpoints.is_dir() {
+        return Err(missing());
+    }
+    let latest = checkpoints.join(LATEST);
+    if latest.is_file() {
+        let name = fs::read_to_string(&latest)
+            .map_err(|source| TrainError::io("read", &latest, source))?;
+        return Ok(checkpoints.join(name.trim()));
+    }
+    // `latest` is written after the folder: a death between the two leaves a complete newest folder
+    // without it.
+    let (_, newest) = step_folders(&checkpoints)?.into_iter().next().ok_or_else(missing)?;
+    Ok(newest)
+}

@@ -1,0 +1,171 @@
+//! What a user writes to train a model: one TOML file, every field with its unit.
+//!
+//! A config is only what was *written*. [`TrainConfig::validate`](crate::TrainConfig::validate)
+//! checks it across sections and against the data folder and makes a
+//! [`TrainPlan`](crate::TrainPlan) of it, which is all that training reads. Unknown keys are
+//! errors, choices are tables (`[model.gpt2]`), and whatever cannot be zero has a type that says
+//! so.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Activation;
+use crate::data::{SampleOrder, SplitWeights};
+
+use crate::optim::{AdamWConfig, ScheduleConfig};
+
+/// A training run, as written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Seed of initial weights, sample order and dropout. The same seed gives the same run.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// `[model.…]`: what is trained.
+    pub model: ModelConfig,
+    /// `[batch]`: how much one step sees.
+    pub batch: BatchConfig,
+    /// `[optimizer]`: AdamW and clipping.
+    pub optimizer: AdamWConfig,
+    /// `[schedule]`: length of the run and learning rate.
+    pub schedule: ScheduleConfig,
+    /// `[parallel]`: how the model is spread over ranks.
+    #[serde(default)]
+    pub parallel: ParallelConfig,
+    /// `[data]`: what is done with the data folder.
+    #[serde(default)]
+    pub data: DataConfig,
+    /// `[validation]`: when to take the validation loss; without the section it is never taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<ValidationConfig>,
+    /// `[checkpoint]`: when to save and what to keep.
+    #[serde(default)]
+    pub checkpoint: CheckpointConfig,
+}
+
+/// The seed of the original implementation.
+fn default_seed() -> u64 {
+    1234
+}
+
+/// The model, chosen by the name of its table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelConfig {
+    /// `[model.gpt2]`
+    Gpt2(Gpt2Section),
+}
+
+/// `[model.gpt2]`: a left-to-right language model with pre-normalization and a tied head.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpt2Section {
+    /// Transformer layers.
+    pub num_layers: NonZeroUsize,
+    /// Width of the residual stream.
+    pub hidden_size: NonZeroUsize,
+    /// Attention heads of the whole model; divides `hidden_size`, and is divided by
+    /// `tensor_parallel_size`.
+    pub num_attention_heads: NonZeroUsize,
+    /// Tokens per sample, which is also the number of learned positions. The paper: 1,024.
+    pub seq_length: NonZeroUsize,
+    /// Tokens of the vocabulary, unpadded. It comes from the data folder's tokenizer; where it is
+    /// given it has to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocab_size: Option<NonZeroUsize>,
+    /// Width of the MLP; four times `hidden_size` where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ffn_hidden_size: Option<NonZeroUsize>,
+    /// Probability of dropping an element of the embeddings and of each block's output. The paper:
+    /// 0.1.
+    #[serde(default = "default_dropout")]
+    pub hidden_dropout: f64,
+    /// Probability of dropping an attention probability. The paper: 0.1.
+    #[serde(default = "default_dropout")]
+    pub attention_dropout: f64,
+    /// The MLP's nonlinearity.
+    #[serde(default)]
+    pub activation: Activation,
+    /// Added to the variance in layer norms. The original implementation: 1e-5.
+    #[serde(default = "default_layer_norm_epsilon")]
+    pub layer_norm_epsilon: f64,
+    /// Standard deviation of initial weights; outputs of blocks get `init_std / √(2 · num_layers)`.
+    /// The paper: 0.02.
+    #[serde(default = "default_init_std")]
+    pub init_std: f64,
+}
+
+fn default_dropout() -> f64 {
+    0.1
+}
+
+fn default_layer_norm_epsilon() -> f64 {
+    1e-5
+}
+
+fn default_init_std() -> f64 {
+    0.02
+}
+
+/// `[batch]`: how many sequences one forward pass and one step see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchConfig {
+    /// Sequences per forward pass; what activation memory grows with. Changes no result beyond
+    /// rounding.
+    pub micro_batch_size: NonZeroUsize,
+    /// Sequences per optimizer step, a multiple of `micro_batch_size`. The paper: 512 for GPT-2.
+    pub global_batch_size: NonZeroUsize,
+}
+
+/// `[parallel]`: how the model is spread over ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParallelConfig {
+    /// Ranks that share every layer. Changes no result beyond rounding.
+    pub tensor_parallel_size: NonZeroUsize,
+}
+
+impl Default for ParallelConfig {
+    fn default() -> Self {
+        Self { tensor_parallel_size: NonZeroUsize::MIN }
+    }
+}
+
+/// `[data]`: what is done with the data folder.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// Weights by which documents are divided into training, validation and test, separated by `,`
+    /// or `/`.
+    #[serde(default)]
+    pub split: SplitWeights,
+    /// Order in which the samples of an epoch are visited.
+    #[serde(default)]
+    pub order: SampleOrder,
+}
+
+/// `[validation]`: when to take the validation loss. It is also taken after the last step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValidationConfig {
+    /// Steps between two validations.
+    pub interval_steps: NonZeroU64,
+    /// Global batches per validation, from the start of the validation documents; all of them where
+    /// it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<NonZeroU64>,
+}
+
+/// `[checkpoint]`: when to save and what to keep. One is always saved after the last step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointConfig {
+    /// Steps between two checkpoints; only the last step's where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_steps: Option<NonZeroU64>,
+    /// Newest checkpoints to keep; all of them where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<NonZeroUsize>,
+}

@@ -1,0 +1,76 @@
+//! Clipping by the global norm: one norm over all gradients of the whole model, one factor for all
+//! of them.
+//!
+//! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every
+//! rank and counts once; a split one counts each rank's part, so that the group sums them. The tied
+//! embedding is one parameter and counts once with the sum of its two gradients. Sums run in `f64`
+//! over fixed blocks, so that neither threads nor ranks change a bit of the result.
+
+use rayon::prelude::*;
+
+use crate::TrainError;
+
+use crate::parallel::TensorParallelGroup;
+use crate::parameters::{ParameterSpec, Split};
+
+/// Numbers per partial sum; fixed, because the order of summation is part of the result.
+const BLOCK: usize = 1 << 16;
+
+/// What the original implementation adds to the norm before it divides.
+const NORM_EPSILON: f64 = 1e-6;
+
+/// Norm of the gradient of the whole model, before clipping.
+///
+/// `gradients` are this rank's, in the order of `specs`. One exchange of a number per rank, named
+/// `grad_norm`.
+///
+/// # Errors
+///
+/// When another rank of the group has failed.
+pub fn grad_norm(
+    gradients: &[Vec<f32>],
+    specs: &[ParameterSpec],
+    group: &TensorParallelGroup,
+) -> Result<f64, TrainError> {
+    let (mut replicated, mut split) = (0.0, 0.0);
+    for (gradient, spec) in gradients.iter().zip(specs) {
+        match spec.split {
+            Split::Replicated => replicated += sum_of_squares(gradient),
+            Split::Dim { .. } | Split::Vocabulary => split += sum_of_squares(gradient),
+        }
+    }
+    Ok((replicated + sum_over_group(split, group)?).sqrt())
+}
+
+/// Factor that brings a gradient of norm `norm` down to `max_norm`: `max_norm / (norm + 1e-6)`, and
+/// never above 1.
+pub fn clip_coefficient(norm: f64, max_norm: f64) -> f64 {
+    (max_norm / (norm + NORM_EPSILON)).min(1.0)
+}
+
+/// `Σ x²` in `f64`, in an order that depends on the length alone.
+pub fn sum_of_squares(values: &[f32]) -> f64 {
+    let block_sums: Vec<f64> = values
+        .par_chunks(BLOCK)
+        .map(|block| block.iter().map(|&value| f64::from(value) * f64::from(value)).sum())
+        .collect();
+    block_sums.iter().sum()
+}
+
+/// Sum of one `f64` per rank, in the order of ranks.
+///
+/// Collectives carry `f32`: each rank sends its number as three `f32` that add up to it (3 · 24
+/// bits hold its 53), so that nothing is lost on the way.
+fn sum_over_group(value: f64, group: &TensorParallelGroup) -> Result<f64, TrainError> {
+    let mut parts = [0.0_f32; 3];
+    let mut rest = value;
+    for part in &mut parts {
+        *part = rest as f32;
+        rest -= f64::from(*part);
+    }
+    let gathered = group.collective().all_gather("grad_norm", &parts)?;
+    Ok(gathered
+        .chunks_exact(3)
+        .map(|parts| parts.iter().map(|&part| f64::from(part)).sum::<f64>())
+        .sum())
+}

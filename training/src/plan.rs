@@ -1,0 +1,343 @@
+//! What a run means: a [`TrainConfig`] that was checked across sections and against its data, with
+//! everything derived.
+//!
+//! [`TrainConfig::validate`] is where a user's mistakes are found: before a weight is drawn, a
+//! thread started or a folder made. The rest of the crate reads the plan alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use corpus::shard::ShardReader;
+use corpus::{DataFolder, TokenizerIdentity};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::TrainError;
+use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
+use crate::data::{BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::model::Gpt2Config;
+use crate::optim::{AdamWConfig, LrSchedule};
+use crate::parameters::ParameterSpec;
+use crate::state::StepSettings;
+
+/// The files of a data folder that hold tokens.
+const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
+
+/// A model and its sizes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Architecture {
+    /// A left-to-right language model.
+    Gpt2(Gpt2Config),
+}
+
+impl Architecture {
+    /// The parameter table.
+    pub fn parameters(&self) -> Vec<ParameterSpec> {
+        let Self::Gpt2(model) = self;
+        model.parameters()
+    }
+
+    /// Tokens per sample.
+    pub fn seq_length(&self) -> usize {
+        let Self::Gpt2(model) = self;
+        model.seq_length
+    }
+
+    /// Tokens of the vocabulary, unpadded.
+    pub fn vocab_size(&self) -> usize {
+        let Self::Gpt2(model) = self;
+        model.vocab_size
+    }
+}
+
+/// Where a run reads and writes, and whether it may go on with an earlier one.
+#[derive(Debug, Clone)]
+pub struct RunPaths {
+    /// The data folder.
+    pub data: PathBuf,
+    /// The run folder.
+    pub out: PathBuf,
+    /// What to do with a run folder that holds this very run already.
+    pub resume: Resume,
+}
+
+/// What to do with a run folder that holds a run already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Resume {
+    /// Go on from its newest complete checkpoint; the default.
+    #[default]
+    Auto,
+    /// Refuse it.
+    Never,
+    /// Delete this run, or another one, and begin again. A folder that holds no run is refused all
+    /// the same.
+    Overwrite,
+}
+
+/// A run that can start.
+#[derive(Debug, Clone)]
+pub struct TrainPlan {
+    /// Where it reads and writes.
+    pub paths: RunPaths,
+    /// The resolved configuration: every default filled in.
+    pub config: Value,
+    /// Fingerprint of the data folder's tokens and documents.
+    pub data_fingerprint: String,
+    /// Seed of initial weights, sample order and dropout.
+    pub seed: u64,
+    /// The model.
+    pub architecture: Architecture,
+    /// The vocabulary of the data folder.
+    pub tokenizer: TokenizerIdentity,
+    /// Ranks that share every layer.
+    pub tensor_parallel_size: usize,
+    /// Samples to train on.
+    pub train: BatchSampler,
+    /// Forward and backward passes per optimizer step.
+    pub grad_accumulation_steps: usize,
+    /// Optimizer steps of the run.
+    pub train_steps: u64,
+    /// AdamW and clipping.
+    pub optimizer: AdamWConfig,
+    /// Learning rate of each step.
+    pub schedule: LrSchedule,
+    /// The validation loss, where it is on.
+    pub validation: Option<ValidationPlan>,
+    /// When to save and what to keep.
+    pub checkpoint: CheckpointConfig,
+}
+
+/// When and on what to take the validation loss.
+#[derive(Debug, Clone)]
+pub struct ValidationPlan {
+    /// Steps between two validations.
+    pub interval_steps: u64,
+    /// The samples of the validation documents, in order.
+    pub batches: BatchSampler,
+    /// How many of them to take.
+    pub num_samples: u64,
+}
+
+impl TrainConfig {
+    /// Checks the configuration across sections and against the data folder, and derives what
+    /// training needs.
+    ///
+    /// # Errors
+    ///
+    /// A [`TrainError`] that names the field as it is written, when a value is impossible, two
+    /// values disagree, the model does not split over the ranks, or the data folder does not fit
+    /// the model.
+    pub fn validate(self, paths: RunPaths) -> Result<TrainPlan, TrainError> {
+        let config = self.resolved();
+        let folder = DataFolder::open(&paths.data)?;
+        let tokenizer = folder.manifest().tokenizer.clone();
+        let tensor_parallel_size = self.parallel.tensor_parallel_size.get();
+
+        let ModelConfig::Gpt2(section) = &self.model;
+        let model = section.resolve(tokenizer.vocab_size)?;
+        model.validate()?;
+        model.check_tensor_parallel(tensor_parallel_size)?;
+        self.check_batch()?;
+        self.check_optimizer()?;
+
+        let (train, validation) = self.samples(&folder, &model)?;
+        let (micro_batch_size, global_batch_size) =
+            (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
+        let sampler = |samples, order| BatchSampler {
+            samples: OrderedSamples::new(samples, order, self.seed),
+            micro_batch_size,
+            global_batch_size,
+        };
+        let validation = self.validation.as_ref().map(|config| ValidationPlan {
+            interval_steps: config.interval_steps.get(),
+            num_samples: config
+                .batches
+                .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size as u64))
+                .min(validation.len()),
+            batches: sampler(validation, SampleOrder::Sequential),
+        });
+        Ok(TrainPlan {
+            paths,
+            config,
+            data_fingerprint: fingerprint(&folder),
+            seed: self.seed,
+            architecture: Architecture::Gpt2(model),
+            tokenizer,
+            tensor_parallel_size,
+            train: sampler(train, self.data.order),
+            grad_accumulation_steps: global_batch_size / micro_batch_size,
+            train_steps: self.schedule.train_steps.get(),
+            schedule: LrSchedule {
+                peak: self.optimizer.lr,
+                min: self.optimizer.min_lr,
+                warmup_steps: self.schedule.warmup_steps,
+                train_steps: self.schedule.train_steps.get(),
+                decay: self.schedule.decay,
+                rule: self.schedule.rule,
+            },
+            optimizer: self.optimizer,
+            validation,
+            checkpoint: self.checkpoint,
+        })
+    }
+
+    /// Every value with defaults filled in.
+    fn resolved(&self) -> Value {
+        serde_json::to_value(self).expect("a configuration is plain data")
+    }
+
+    fn check_batch(&self) -> Result<(), TrainError> {
+        let (micro, global) =
+            (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
+        if global.is_multiple_of(micro) {
+            return Ok(());
+        }
+        Err(TrainError::BatchIndivisible { global_batch_size: global, micro_batch_size: micro })
+    }
+
+    fn check_optimizer(&self) -> Result<(), TrainError> {
+        let AdamWConfig { lr, min_lr, weight_decay, beta1, beta2, eps, clip_grad } = self.optimizer;
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        let below_one = |value: f64| (0.0..1.0).contains(&value);
+        for (field, value, holds, expected) in [
+            ("optimizer.lr", lr, positive(lr), "must be above 0"),
+            ("optimizer.min_lr", min_lr, (0.0..=lr).contains(&min_lr), "must lie between 0 and lr"),
+            (
+                "optimizer.weight_decay",
+                weight_decay,
+                not_negative(weight_decay),
+                "must be 0 or more",
+            ),
+            ("optimizer.beta1", beta1, below_one(beta1), "must be at least 0 and below 1"),
+            ("optimizer.beta2", beta2, below_one(beta2), "must be at least 0 and below 1"),
+            ("optimizer.eps", eps, positive(eps), "must be above 0"),
+            ("optimizer.clip_grad", clip_grad, positive(clip_grad), "must be above 0"),
+        ] {
+            if !holds {
+                return Err(TrainError::InvalidField {
+                    field,
+                    value: value.to_string(),
+                    expected: expected.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Samples to train on and to validate on; refuses parts that are needed and empty.
+    fn samples(
+        &self,
+        folder: &DataFolder,
+        model: &Gpt2Config,
+    ) -> Result<(Samples, Samples), TrainError> {
+        let shard = Arc::new(folder.shard()?);
+        let needed_tokens = model.seq_length as u64 + 1;
+        if shard.num_tokens() < needed_tokens {
+            return Err(TrainError::CorpusTooSmall { tokens: shard.num_tokens(), needed_tokens });
+        }
+        refuse_foreign_tokens(folder.path(), &shard, model.vocab_size)?;
+        let split = self.data.split.divide(shard.num_documents());
+        let part = |name, documents, is_needed| {
+            let samples = Samples::new(Arc::clone(&shard), documents, model.seq_length);
+            if is_needed && samples.is_empty() {
+                return Err(TrainError::SplitTooSmall {
+                    split: self.data.split.to_string(),
+                    part: name,
+                    tokens: samples.num_tokens(),
+                    needed_tokens,
+                });
+            }
+            Ok(samples)
+        };
+        let train = part("training", split.train, true)?;
+        let validation = part("validation", split.validation, self.validation.is_some())?;
+        Ok((train, validation))
+    }
+}
+
+/// Refuses a shard with tokens that a vocabulary of `vocab_size` does not have. Reads all of it.
+fn refuse_foreign_tokens(
+    folder: &Path,
+    shard: &ShardReader,
+    vocab_size: usize,
+) -> Result<(), TrainError> {
+    match shard.max_token()? {
+        Some(token) if token as usize >= vocab_size => {
+            let path = folder.to_owned();
+            Err(TrainError::TokenOutsideVocabulary { path, token, vocab_size })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Gpt2Section {
+    /// The model's sizes with a tokenizer of `tokenizer_vocab_size` tokens.
+    fn resolve(&self, tokenizer_vocab_size: usize) -> Result<Gpt2Config, TrainError> {
+        if let Some(written) =
+            self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size)
+        {
+            return Err(TrainError::VocabularyMismatch {
+                written: written.get(),
+                tokenizer: tokenizer_vocab_size,
+            });
+        }
+        Ok(Gpt2Config {
+            num_layers: self.num_layers.get(),
+            hidden_size: self.hidden_size.get(),
+            num_attention_heads: self.num_attention_heads.get(),
+            seq_length: self.seq_length.get(),
+            vocab_size: tokenizer_vocab_size,
+            ffn_hidden_size: self.ffn_hidden_size.map(std::num::NonZero::get),
+            hidden_dropout: self.hidden_dropout,
+            attention_dropout: self.attention_dropout,
+            activation: self.activation,
+            layer_norm_epsilon: self.layer_norm_epsilon,
+            init_std: self.init_std,
+        })
+    }
+}
+
+impl TrainPlan {
+    /// Targets per optimizer step.
+    pub fn tokens_per_step(&self) -> u64 {
+        (self.train.global_batch_size * self.architecture.seq_length()) as u64
+    }
+
+    /// Samples that the first `steps` steps take from the training order.
+    pub fn samples_consumed(&self, steps: u64) -> u64 {
+        steps * self.train.global_batch_size as u64
+    }
+
+    /// What update number `step`, counted from 1, is done with.
+    pub fn step_settings(&self, step: u64) -> StepSettings {
+        StepSettings {
+            learning_rate: self.schedule.for_update(step),
+            clip_grad: self.optimizer.clip_grad,
+            seed: self.seed,
+        }
+    }
+
+    /// Whether a checkpoint is due after step `step`.
+    pub fn checkpoint_due(&self, step: u64) -> bool {
+        step == self.train_steps
+            || self
+                .checkpoint
+                .interval_steps
+                .is_some_and(|interval| step.is_multiple_of(interval.get()))
+    }
+
+    /// The validation that is due after step `step`.
+    pub fn validation_due(&self, step: u64) -> Option<&ValidationPlan> {
+        self.validation.as_ref().filter(|validation| {
+            step == self.train_steps || step.is_multiple_of(validation.interval_steps)
+        })
+    }
+}
+
+/// What the samples depend on: the content of the shard.
+fn fingerprint(folder: &DataFolder) -> String {
+    let shard = folder.manifest().files.iter().filter(|file| SHARD_FILES.contains(&&*file.name));
+    shard.map(|file| format!("{} {}", file.name, file.xxh3_128)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,173 @@
+//! What a run came to, and the main rank's notes while it goes.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::TrainError;
+use crate::metrics::{MetricsLog, StepMetrics, ValidationMetrics};
+use crate::plan::TrainPlan;
+use crate::state::StepOutcome;
+
+/// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
+const FINAL_STEPS: usize = 10;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrainReport {
+    /// Optimizer steps done, those before a resumption included.
+    pub steps: u64,
+    /// Whether the run was stopped before its last step.
+    pub stopped: bool,
+    /// Loss of the run's first step, in nats; none where no step was done.
+    pub first_loss: Option<f64>,
+    /// Mean loss of the run's last ten steps, or of all where there are fewer.
+    pub final_loss: Option<f64>,
+    /// Loss on the validation documents when it was last taken.
+    pub validation_loss: Option<f64>,
+    /// Tokens trained on, those before a resumption included.
+    pub tokens: u64,
+    /// Training speed of this process, without validation and saving.
+    pub tokens_per_second: f64,
+    /// Wall time of this process.
+    pub seconds: f64,
+    /// Ranks that shared the model.
+    pub tensor_parallel_size: usize,
+    /// Parameters of the model, without padding.
+    pub parameters: u64,
+    /// The newest checkpoint.
+    pub checkpoint: PathBuf,
+}
+
+/// The losses of a run so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LossHistory {
+    first: Option<f64>,
+    recent: VecDeque<f64>,
+    validation: Option<f64>,
+}
+
+impl LossHistory {
+    /// Adds the loss of the next step.
+    pub(crate) fn push(&mut self, loss: f64) {
+        self.first.get_or_insert(loss);
+        if self.recent.len() == FINAL_STEPS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(loss);
+    }
+
+    /// Notes a validation loss.
+    pub(crate) fn push_validation(&mut self, loss: f64) {
+        self.validation = Some(loss);
+    }
+
+    fn final_loss(&self) -> Option<f64> {
+        let count = self.recent.len();
+        (count > 0).then(|| self.recent.iter().sum::<f64>() / count as f64)
+    }
+}
+
+/// What the main rank writes down while a run goes; on other ranks it keeps quiet.
+#[derive(Debug)]
+pub(crate) struct RunLog {
+    metrics: Option<MetricsLog>,
+    losses: LossHistory,
+    started: Instant,
+    stepping: Duration,
+    steps: u64,
+}
+
+impl RunLog {
+    /// The log of a run that goes on after `done_steps` steps.
+    pub(crate) fn open(
+        plan: &TrainPlan,
+        done_steps: u64,
+        is_main: bool,
+    ) -> Result<Self, TrainError> {
+        let (metrics, losses) = if is_main {
+            let (metrics, losses) =
+                MetricsLog::open(&plan.paths.out, plan.train_steps, done_steps)?;
+            (Some(metrics), losses)
+        } else {
+            (None, LossHistory::default())
+        };
+        Ok(Self { metrics, losses, started: Instant::now(), stepping: Duration::ZERO, steps: 0 })
+    }
+
+    /// Writes down step `step`, which took `elapsed`.
+    pub(crate) fn step(
+        &mut self,
+        plan: &TrainPlan,
+        step: u64,
+        learning_rate: f64,
+        outcome: StepOutcome,
+        elapsed: Duration,
+    ) -> Result<(), TrainError> {
+        self.stepping += elapsed;
+        self.steps += 1;
+        self.losses.push(outcome.loss);
+        let Some(metrics) = &mut self.metrics else { return Ok(()) };
+        metrics.step(&StepMetrics {
+            step,
+            loss: outcome.loss,
+            grad_norm: outcome.grad_norm,
+            learning_rate,
+            loss_scale: None,
+            skipped: 0,
+            tokens: step * plan.tokens_per_step(),
+            tokens_per_second: plan.tokens_per_step() as f64 / elapsed.as_secs_f64(),
+            milliseconds: elapsed.as_secs_f64() * 1e3,
+        })
+    }
+
+    /// Writes down the validation loss after step `step`.
+    pub(crate) fn validation(
+        &mut self,
+        plan: &TrainPlan,
+        step: u64,
+        (validation_loss, targets): (f64, u64),
+        elapsed: Duration,
+    ) -> Result<(), TrainError> {
+        self.losses.push_validation(validation_loss);
+        let Some(metrics) = &mut self.metrics else { return Ok(()) };
+        metrics.validation(&ValidationMetrics {
+            step,
+            validation_loss,
+            targets,
+            tokens: step * plan.tokens_per_step(),
+            milliseconds: elapsed.as_secs_f64() * 1e3,
+        })
+    }
+
+    /// The report after step `step`, with the newest checkpoint.
+    pub(crate) fn into_report(
+        self,
+        plan: &TrainPlan,
+        step: u64,
+        checkpoint: PathBuf,
+    ) -> TrainReport {
+        let tokens = (self.steps * plan.tokens_per_step()) as f64;
+        let stepping = self.stepping.as_secs_f64();
+        TrainReport {
+            steps: step,
+            stopped: step < plan.train_steps,
+            first_loss: self.losses.first,
+            final_loss: self.losses.final_loss(),
+            validation_loss: self.losses.validation,
+            tokens: step * plan.tokens_per_step(),
+            tokens_per_second: if stepping > 0.0 { tokens / stepping } else { 0.0 },
+            seconds: self.started.elapsed().as_secs_f64(),
+            tensor_parallel_size: plan.tensor_parallel_size,
+            parameters: plan
+                .architecture
+                .parameters()
+                .iter()
+                .map(|spec| spec.num_elements() as u64)
+                .sum(),
+            checkpoint,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What changes from step to step on one rank, and how one optimizer step changes it.
+
+use std::marker::PhantomData;
+
+use burn::tensor::ElementConversion;
+use burn::tensor::backend::AutodiffBackend;
+
+use crate::TrainError;
+use crate::data::Batch;
+use crate::objective::Objective;
+use crate::optim::{AdamW, GradientAccumulator, clip_coefficient, grad_norm};
+use crate::parallel::TensorParallelGroup;
+use crate::parallel::random::DropoutKey;
+use crate::parameter_walk::for_each_weight;
+use crate::parameters::ParameterSpec;
+
+/// A model in training, as one rank holds it.
+#[derive(Debug)]
+pub struct TrainState<B, M> {
+    /// This rank's part of the model.
+    pub model: M,
+    /// This rank's part of the optimizer.
+    pub optimizer: AdamW,
+    /// The model's parameter table.
+    pub specs: Vec<ParameterSpec>,
+    /// Optimizer steps done.
+    pub step: u64,
+    backend: PhantomData<fn() -> B>,
+}
+
+/// The numbers of one step that the plan decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepSettings {
+    /// Learning rate of this update.
+    pub learning_rate: f64,
+    /// Largest global norm of the gradient.
+    pub clip_grad: f64,
+    /// Seed of the dropout masks.
+    pub seed: u64,
+}
+
+/// What one step measured, before it changed the weights.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepOutcome {
+    /// Mean loss over the scored targets of the global batch, in nats.
+    pub loss: f64,
+    /// Global norm of the gradient before clipping.
+    pub grad_norm: f64,
+}
+
+impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
+    /// The state after `step` steps that left `model` and `optimizer`.
+    pub fn new(model: M, optimizer: AdamW, specs: Vec<ParameterSpec>, step: u64) -> Self {
+        Self { model, optimizer, specs, step, backend: PhantomData }
+    }
+
+    /// A copy of this rank's weights by parameter, in the order of the parameter table.
+    ///
+    /// # Errors
+    ///
+    /// None on the CPU; a device may fail to hand out a tensor.
+    pub fn weights(&self) -> Result<Vec<Vec<f32>>, TrainError> {
+        let mut weights = vec![Vec::new(); self.specs.len()];
+        for_each_weight(&self.model, &self.specs, |index, values| {
+            weights[index] = values.to_vec();
+            Ok(())
+        })?;
+        Ok(weights)
+    }
+
+    /// One optimizer step on the micro-batches of one global batch.
+    ///
+    /// Every rank of `group` calls it with the same batches.
+    ///
+    /// # Errors
+    ///
+    /// When a batch cannot be read, or loss or gradient are no numbers; the weights are those of
+    /// the step before then.
+    ///
+    /// # Panics
+    ///
+    /// When another rank fails during a pass; [`launch`](crate::parallel::launch) makes an error of
+    /// it.
+    pub fn optimizer_step(
+        mut self,
+        micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        settings: &StepSettings,
+        group: &TensorParallelGroup,
+    ) -> Result<(Self, StepOutcome), TrainError> {
+        let step = self.step + 1; // the first update is step 1
+        let mut gradients = GradientAccumulator::new(&self.specs);
+        let mut loss = 0.0;
+        for batch in micro_batches {
+            let batch = batch?;
+            let first_sample = batch.first_sample as u64;
+            let dropout = DropoutKey { seed: settings.seed, step, first_sample };
+            // Divided by the scored targets of the whole global batch, so that the sum is its mean.
+            loss += forward_backward(&self.model, &batch, &dropout, &mut gradients);
+        }
+        let gradients = gradients.into_gradients();
+        let grad_norm = grad_norm(&gradients, &self.specs, group)?;
+        if !(loss.is_finite() && grad_norm.is_finite()) {
+            return Err(TrainError::NonFinite { step, loss, grad_norm });
+        }
+        let clip = clip_coefficient(grad_norm, settings.clip_grad);
+        self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &gradients);
+        self.step = step;
+        Ok((self, StepOutcome { loss, grad_norm }))
+    }
+}
+
+/// The batch's share of the loss; its gradients go into `gradients`.
+fn forward_backward<B: AutodiffBackend, M: Objective<B>>(
+    model: &M,
+    batch: &Batch,
+    dropout: &DropoutKey,
+    gradients: &mut GradientAccumulator,
+) -> f64 {
+    let loss = model.loss(batch, Some(dropout));
+    let value = loss.clone().inner().into_scalar().elem::<f64>();
+    gradients.add(model, loss.backward());
+    value
+}

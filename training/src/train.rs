@@ -1,0 +1,152 @@
+//! The training loop.
+//!
+//! Every rank runs the same lines in step with the others; what only one of them does is said where
+//! it stands. Everything random is a function of the plan and the step, so a loop that starts at
+//! step 200 from a checkpoint goes on exactly as one that came there.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use burn::tensor::backend::AutodiffBackend;
+use corpus::{Observer, Unit};
+use tracing::info;
+
+use crate::TrainError;
+use crate::backend::CpuAutodiff;
+use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
+use crate::model::Gpt2;
+use crate::objective::{Objective, Scored};
+use crate::optim::{AdamW, Moments};
+use crate::parallel::collective::ReduceOp;
+use crate::parallel::{Rank, TensorParallelGroup, launch};
+use crate::parameters::{KeyedInit, ParameterSource};
+use crate::plan::{Architecture, TrainPlan};
+use crate::report::{RunLog, TrainReport};
+use crate::run_folder;
+use crate::state::TrainState;
+use crate::validation::validation_loss;
+
+/// Trains as planned, on one thread per rank, and leaves the run folder complete.
+///
+/// A run that was stopped or killed goes on where its newest complete checkpoint is. When the
+/// observer asks to stop, the loop ends after the step at hand with a checkpoint.
+///
+/// # Errors
+///
+/// When the run folder is another run's, a file cannot be written, a rank fails, or the loss is no
+/// number ([`TrainError::NonFinite`]).
+pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
+    let resumed = run_folder::prepare(plan)?;
+    observer.begin("training", Some(plan.train_steps), Unit::Steps);
+    let reports = launch(plan.tensor_parallel_size, |rank| {
+        let Architecture::Gpt2(_) = &plan.architecture;
+        let state = gpt2_state(plan, resumed.as_ref(), &rank.tensor_parallel)?;
+        let newest = resumed.as_ref().map(|checkpoint| checkpoint.folder().to_owned());
+        train_rank(plan, state, newest, &rank, observer)
+    });
+    observer.finish();
+    Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
+}
+
+/// The loop, as one rank runs it. `newest` is the checkpoint that `state` comes from.
+fn train_rank<B, M>(
+    plan: &TrainPlan,
+    mut state: TrainState<B, M>,
+    mut newest: Option<PathBuf>,
+    rank: &Rank,
+    observer: &dyn Observer,
+) -> Result<TrainReport, TrainError>
+where
+    B: AutodiffBackend,
+    M: Objective<B>,
+    M::InnerModule: Scored<B::InnerBackend>,
+{
+    let group = &rank.tensor_parallel;
+    let mut log = RunLog::open(plan, state.step, rank.is_main())?;
+    if rank.is_main() && state.step > 0 {
+        info!("already at step {} of {}", state.step, plan.train_steps);
+        observer.advance(state.step);
+    }
+
+    while state.step < plan.train_steps && !stop_requested(observer, group)? {
+        let started = Instant::now();
+        let settings = plan.step_settings(state.step + 1); // the first update is step 1
+        let micro_batches = plan.train.global_batch(plan.samples_consumed(state.step));
+        let outcome;
+        (state, outcome) = state.optimizer_step(micro_batches, &settings, group)?;
+        newest = None;
+        log.step(plan, state.step, settings.learning_rate, outcome, started.elapsed())?;
+
+        if let Some(validation) = plan.validation_due(state.step) {
+            let started = Instant::now();
+            let loss = validation_loss(&state.model.valid(), validation)?;
+            log.validation(plan, state.step, loss, started.elapsed())?;
+        }
+        if plan.checkpoint_due(state.step) {
+            newest = Some(save(plan, &state, group)?);
+        }
+        if rank.is_main() {
+            observer.advance(1);
+        }
+    }
+    let newest = match newest {
+        Some(folder) => folder,
+        None => save(plan, &state, group)?,
+    };
+    Ok(log.into_report(plan, state.step, newest))
+}
+
+/// Whether the ranks stop here. One that saw the request earlier than another must not leave alone.
+fn stop_requested(
+    observer: &dyn Observer,
+    group: &TensorParallelGroup,
+) -> Result<bool, TrainError> {
+    let mut stop = [if observer.stop_requested() { 1.0 } else { 0.0 }];
+    group.collective().all_reduce("stop", &mut stop, ReduceOp::Max)?;
+    Ok(stop[0] > 0.0)
+}
+
+/// A GPT-2 before its first step, or as `resumed` holds it.
+fn gpt2_state(
+    plan: &TrainPlan,
+    resumed: Option<&Checkpoint>,
+    group: &TensorParallelGroup,
+) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
+    let Architecture::Gpt2(config) = &plan.architecture;
+    let seed = KeyedInit { seed: plan.seed };
+    let source: &dyn ParameterSource = match resumed {
+        Some(checkpoint) => checkpoint,
+        None => &seed,
+    };
+    let model = Gpt2::init(config, source, group, &Default::default())?;
+    let specs = config.parameters();
+    let (rank, size) = (group.rank(), group.size());
+    let (moments, step) = match resumed {
+        Some(checkpoint) => (checkpoint.moments(rank, size)?, checkpoint.step()),
+        None => (Moments::start(&specs, rank, size), 0),
+    };
+    let optimizer = AdamW::new(plan.optimizer.clone(), &specs, moments, step);
+    Ok(TrainState::new(model, optimizer, specs, step))
+}
+
+fn save<B: AutodiffBackend, M: Objective<B>>(
+    plan: &TrainPlan,
+    state: &TrainState<B, M>,
+    group: &TensorParallelGroup,
+) -> Result<PathBuf, TrainError> {
+    let snapshot = Snapshot {
+        state: TrainingState {
+            step: state.step,
+            samples_consumed: plan.samples_consumed(state.step),
+            seed: plan.seed,
+        },
+        architecture: &plan.architecture,
+        tokenizer: &plan.tokenizer,
+        config: &plan.config,
+        specs: &state.specs,
+        model: &state.model,
+        optimizer: &state.optimizer,
+    };
+    let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
+    checkpoint::save(&snapshot, &plan.paths.out.join(CHECKPOINTS), keep, group)
+}
