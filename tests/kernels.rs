@@ -1,7 +1,7 @@
 //! The fused operations against plain ones, and their AVX2 code against the portable.
 
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor};
 use training::backend::cpu::causal_softmax::AttentionShape;
 use training::backend::cpu::head::{Head, head};
 use training::backend::cpu::vector::Vector;
@@ -9,8 +9,10 @@ use training::backend::cpu::{bias_gelu as gelu_kernel, causal_softmax as softmax
 use training::backend::cpu::{dropout as dropout_kernel, layer_norm as norm_kernel};
 use training::backend::{Activation, CpuAutodiff, HeadGradients};
 use training::backend::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
-use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite, philox4x32};
+use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 use training::parallel::{Targets, TensorParallelGroup, VocabularyRange};
+
+use crate::tensors::{self, constant, values};
 
 type T<const D: usize> = Tensor<CpuAutodiff, D>;
 
@@ -19,24 +21,17 @@ const BATCH: usize = 3;
 const SEQ: usize = 29;
 const WIDTH: usize = 45;
 
+/// Numbers between -2 and 2: where GELU bends.
 fn made_up(seed: u32, count: usize) -> Vec<f32> {
-    let draw = |i| philox4x32([seed, 1], [i as u32, 0, 0, 0])[0];
-    (0..count).map(|i| (f64::from(draw(i)) / 1_073_741_824.0 - 2.0) as f32).collect()
-}
-
-fn tensor<const D: usize>(values: &[f32], shape: [usize; D]) -> T<D> {
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), &Default::default())
+    tensors::made_up(seed, count).into_iter().map(|x| 2.0 * x).collect()
 }
 
 fn leaf<const D: usize>(seed: u32, shape: [usize; D]) -> T<D> {
-    tensor(&made_up(seed, shape.iter().product()), shape).require_grad()
+    tensors::leaf(&made_up(seed, shape.iter().product()), shape)
 }
 
-fn values<const D: usize>(tensor: Tensor<impl burn::tensor::backend::Backend, D>) -> Vec<f32> {
-    tensor.into_data().to_vec().unwrap()
-}
-
-fn assert_close(found: &[f32], expected: &[f32], tolerance: f32, what: &str) {
+/// Checks numbers against expected ones; `tolerance` is relative for those above 1.
+fn assert_near(found: &[f32], expected: &[f32], tolerance: f32, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
         let close = (found - expected).abs() <= tolerance * expected.abs().max(1.0);
@@ -56,13 +51,13 @@ fn assert_same<const D: usize, const N: usize>(
         let output = operation(input.clone(), vectors.clone());
         let weights = made_up(99, output.shape().num_elements());
         let shape = output.dims();
-        let grads = (output.clone() * tensor(&weights, shape)).sum().backward();
+        let grads = (output.clone() * constant(&weights, shape)).sum().backward();
         let mut found = vec![values(output), values(input.grad(&grads).unwrap())];
         found.extend(vectors.map(|vector| values(vector.grad(&grads).unwrap())));
         found
     };
     for (i, (found, expected)) in run(&fused).iter().zip(run(&plain)).enumerate() {
-        assert_close(found, &expected, 2e-5, &format!("result {i}"));
+        assert_near(found, &expected, 2e-5, &format!("result {i}"));
     }
 }
 
@@ -125,19 +120,19 @@ fn dropout_multiplies_by_the_keyed_mask() {
     assert_same(
         || (leaf(1, SHAPE), []),
         |x, []| dropout(x, Some(mask)),
-        |x, []| x * tensor(&plain_mask, SHAPE),
+        |x, []| x * constant(&plain_mask, SHAPE),
     );
     let residual = leaf::<3>(7, SHAPE);
     assert_same(
         || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
         |x, [bias]| bias_dropout_add(x, bias, residual.clone(), Some(mask)),
-        |x, [bias]| (x + bias.unsqueeze()) * tensor(&plain_mask, SHAPE) + residual.clone(),
+        |x, [bias]| (x + bias.unsqueeze()) * constant(&plain_mask, SHAPE) + residual.clone(),
     );
     assert_same(
         || (leaf(1, SHAPE), [leaf(2, [WIDTH])]),
         |residual, [bias]| bias_dropout_add(leaf(7, SHAPE), bias, residual, Some(mask)),
         |residual, [bias]| {
-            (leaf::<3>(7, SHAPE) + bias.unsqueeze()) * tensor(&plain_mask, SHAPE) + residual
+            (leaf::<3>(7, SHAPE) + bias.unsqueeze()) * constant(&plain_mask, SHAPE) + residual
         },
     );
     assert_same(
@@ -164,7 +159,7 @@ fn causal_softmax_equals_plain_operations() {
     assert_same(
         || (leaf(1, shape), []),
         |scores, []| causal_softmax(scores, 0.7, Some(mask)),
-        |scores, []| plain(scores) * tensor(&plain_mask, shape),
+        |scores, []| plain(scores) * constant(&plain_mask, shape),
     );
 }
 
@@ -272,7 +267,7 @@ fn assert_both<const N: usize>(
     tolerance: f32,
 ) {
     for (fast, slow) in fast.iter().zip(slow) {
-        assert_close(fast, slow, tolerance, what);
+        assert_near(fast, slow, tolerance, what);
     }
 }
 

@@ -12,5 +12,6 @@ mod model;
 mod parallel;
 mod shards;
 mod support;
+mod tensors;
 mod tokenizer;
 mod training;

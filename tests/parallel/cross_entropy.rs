@@ -6,7 +6,7 @@ use training::parallel::{
     LmHead, Region, Targets, VocabularyRange, launch, vocab_parallel_cross_entropy,
 };
 
-use super::{assert_close, constant, leaf, made_up, values};
+use crate::tensors::{assert_close, constant, leaf, made_up, values};
 
 /// Positions and vocabulary of the reference.
 const ROWS: usize = 15;
@@ -95,8 +95,8 @@ fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
             if rank.is_main() {
                 table[..VOCABULARY * VOCABULARY].copy_from_slice(&part_of_identity(0, 1).1);
             }
-            let hidden = super::constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
-            let table = super::constant::<2>(&table, [128, VOCABULARY]).inner();
+            let hidden = constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
+            let table = constant::<2>(&table, [128, VOCABULARY]).inner();
             Ok(head.token_losses::<Cpu>(hidden, table, &reference.targets))
         });
         for losses in results.unwrap() {

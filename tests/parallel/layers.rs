@@ -11,7 +11,7 @@ use training::parallel::{
 };
 use training::parameters::ParameterLoader;
 
-use super::{assert_close, constant, leaf, made_up, values};
+use crate::tensors::{assert_close, constant, leaf, made_up, values};
 
 #[test]
 fn f_is_the_identity_and_its_gradient_the_sum_over_ranks() {

@@ -9,7 +9,7 @@ use training::parallel::{
 };
 use training::parameters::{ParameterLoader, padded_vocab_size};
 
-use super::{assert_close, constant, values};
+use crate::tensors::{assert_close, constant, values};
 
 type B = training::backend::Cpu;
 type Tensor<const D: usize> = burn::tensor::Tensor<B, D>;
