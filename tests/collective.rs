@@ -1,13 +1,16 @@
 //! Ranks that work together, and ranks that come apart.
 
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use training::TrainError;
 use training::parallel::collective::{CollectiveError, ReduceOp};
 use training::parallel::{Rank, launch, launch_with_timeout};
 
-/// Long enough for threads to start, short enough to wait for in a test.
-const SHORT: Duration = Duration::from_millis(300);
+/// How long ranks wait for one that will not come.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Far longer than any rank needs, on any machine.
+const FOREVER: Duration = Duration::from_secs(60);
 
 #[test]
 fn all_reduce_adds_in_rank_order_on_every_rank() {
@@ -79,11 +82,13 @@ fn many_calls_of_all_kinds_stay_in_step() {
     assert_eq!(results.unwrap(), vec![(0..500).map(|i| (3 + 3 * i) as f32).sum::<f32>(); 3]);
 }
 
-/// Runs `work` on three ranks that wait for `SHORT`; returns the error and how long it took.
-fn failing(work: impl Fn(Rank) -> Result<(), TrainError> + Sync) -> (TrainError, Duration) {
+/// Runs `work` on three ranks that would wait for each other forever; returns the error, which
+/// must come at once.
+fn failing(work: impl Fn(Rank) -> Result<(), TrainError> + Sync) -> TrainError {
     let started = Instant::now();
-    let error = launch_with_timeout(3, SHORT, work).unwrap_err();
-    (error, started.elapsed())
+    let error = launch_with_timeout(3, FOREVER, work).unwrap_err();
+    assert!(started.elapsed() < FOREVER / 2, "the other ranks were not woken");
+    error
 }
 
 fn reduce(rank: &Rank, name: &str, numbers: usize) {
@@ -92,19 +97,18 @@ fn reduce(rank: &Rank, name: &str, numbers: usize) {
 
 #[test]
 fn a_rank_that_panics_ends_all_at_once() {
-    let (error, took) = failing(|rank| {
+    let error = failing(|rank| {
         reduce(&rank, "first", 3);
         assert!(rank.index() != 2, "out of luck");
         reduce(&rank, "second", 3);
         Ok(())
     });
     assert_eq!(error.to_string(), "rank 2 panicked: out of luck");
-    assert!(took < SHORT, "the others waited for {took:?}");
 }
 
 #[test]
 fn a_rank_that_returns_an_error_ends_all_at_once() {
-    let (error, took) = failing(|rank| {
+    let error = failing(|rank| {
         if rank.index() == 1 {
             return Err(TrainError::UnknownParameter { path: "nowhere".to_owned() });
         }
@@ -112,35 +116,57 @@ fn a_rank_that_returns_an_error_ends_all_at_once() {
         Ok(())
     });
     assert_eq!(error.to_string(), "rank 1: the model has no parameter nowhere");
-    assert!(took < SHORT, "the others waited for {took:?}");
 }
 
 #[test]
-fn a_rank_that_does_not_come_ends_the_others_in_time() {
-    let (error, took) = failing(|rank| {
+fn a_rank_that_hangs_ends_the_others_in_time() {
+    let gave_up = Gate::default();
+    let result = launch_with_timeout(3, PATIENCE, |rank| {
         reduce(&rank, "layer.mlp.g", 6);
         if rank.index() == 1 {
-            std::thread::sleep(2 * SHORT);
+            gave_up.wait(); // hangs for as long as the others have patience
+            return Ok(());
         }
-        reduce(&rank, "layer.attention.f", 24);
-        Ok(())
+        let mut buffer = [1.0; 24];
+        let collective = rank.tensor_parallel.collective();
+        let result = collective.all_reduce("layer.attention.f", &mut buffer, ReduceOp::Sum);
+        gave_up.open();
+        Ok(result?)
     });
-    let message = error.to_string();
-    let expected = "waited 0.3 s in all_reduce(sum) \"layer.attention.f\" (call 1, 24 numbers) \
+    let message = result.unwrap_err().to_string();
+    let expected = "waited 1 s in all_reduce(sum) \"layer.attention.f\" (call 1, 24 numbers) \
                     for rank 1";
     assert!(message.contains(expected), "{message}");
-    assert!(took < 4 * SHORT, "took {took:?}");
+}
+
+/// Holds a thread until another opens it.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) {
+        let closed = self.is_open.lock().unwrap();
+        drop(self.opened.wait_while(closed, |is_open| !*is_open).unwrap());
+    }
 }
 
 #[test]
 fn a_rank_that_has_left_is_missed() {
-    let (error, _) = failing(|rank| {
+    let result = launch_with_timeout(3, PATIENCE, |rank| {
         if rank.index() != 0 {
             reduce(&rank, "loss.sum", 5);
         }
         Ok(())
     });
-    let message = error.to_string();
+    let message = result.unwrap_err().to_string();
     assert!(message.contains("\"loss.sum\" (call 0, 5 numbers) for rank 0"), "{message}");
 }
 
@@ -165,7 +191,7 @@ fn ranks_that_issue_different_collectives_are_told_apart() {
         ),
     ];
     for (work, other, parts) in pairs {
-        let (error, took) = failing(|rank| {
+        let error = failing(|rank| {
             if rank.index() == 1 {
                 other(&rank)
             } else {
@@ -179,7 +205,6 @@ fn ranks_that_issue_different_collectives_are_told_apart() {
         for part in parts.into_iter().chain(["rank 1 "]) {
             assert!(error.to_string().contains(part), "{part:?} is not in {error}");
         }
-        assert!(took < SHORT, "the ranks waited for {took:?}");
     }
 }
 
@@ -187,7 +212,7 @@ fn ranks_that_issue_different_collectives_are_told_apart() {
 fn a_group_that_came_apart_in_the_backward_pass_ends() {
     use training::parallel::{Region, copy_to_region};
     type Tensor = burn::tensor::Tensor<training::backend::CpuAutodiff, 1>;
-    let (error, took) = failing(|rank| {
+    let error = failing(|rank| {
         let region = Region::new(&rank.tensor_parallel, "layer.mlp");
         let x = Tensor::ones([3], &Default::default()).require_grad();
         let y = copy_to_region(x.clone(), &region).sum();
@@ -196,5 +221,4 @@ fn a_group_that_came_apart_in_the_backward_pass_ends() {
         Ok(())
     });
     assert_eq!(error.to_string(), "rank 1 panicked: no backward here");
-    assert!(took < SHORT, "the others waited for {took:?}");
 }

@@ -159,7 +159,10 @@ impl FirstCause {
     fn record(&self, error: TrainError) {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
-            tracing::error!("{error}; stopping all ranks");
+            if let TrainError::Collective(error) = &error {
+                // A rank that hangs keeps `launch` from returning this.
+                tracing::error!("{error}; stopping all ranks");
+            }
             *first = Some(error);
         }
     }

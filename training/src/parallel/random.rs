@@ -60,21 +60,23 @@ impl KeyedNormal {
         Self { key: words(seed), stream: words(stream) }
     }
 
-    /// The number at `index`: two random words through the Box-Muller transform.
+    /// The numbers at `4·block .. 4·block + 4`: the four words of one draw, two by two through the
+    /// Box-Muller transform.
     #[must_use]
-    pub fn at(&self, index: u64) -> f64 {
-        let [block_low, block_high] = words(index / 4);
+    pub fn block(&self, block: u64) -> [f64; 4] {
+        let [block_low, block_high] = words(block);
         let counter = [block_low, block_high, self.stream[0], self.stream[1]];
-        let draw = philox4x32(self.key, counter);
-        let pair = if index % 4 < 2 { [draw[0], draw[1]] } else { [draw[2], draw[3]] };
-        // Shifted by half a step, so that the logarithm never sees 0.
-        let [radius, angle] = pair.map(|word| (f64::from(word) + 0.5) / 4_294_967_296.0);
-        let radius = (-2.0 * radius.ln()).sqrt();
-        if index.is_multiple_of(2) {
-            radius * (TAU * angle).cos()
-        } else {
-            radius * (TAU * angle).sin()
-        }
+        let [a, b, c, d] = philox4x32(self.key, counter);
+        let pair = |radius: u32, angle: u32| {
+            // Shifted by half a step, so that the logarithm never sees 0.
+            let [radius, angle] =
+                [radius, angle].map(|word| (f64::from(word) + 0.5) / 4_294_967_296.0);
+            let (sin, cos) = (TAU * angle).sin_cos();
+            let radius = (-2.0 * radius.ln()).sqrt();
+            [radius * cos, radius * sin]
+        };
+        let ([first, second], [third, fourth]) = (pair(a, b), pair(c, d));
+        [first, second, third, fourth]
     }
 }
 

@@ -56,9 +56,10 @@ impl ParameterSource for KeyedInit {
 fn draw(normal: &KeyedNormal, std: f64, first: usize, values: &mut [f32]) {
     const NUMBERS_PER_TASK: usize = 1 << 16;
     values.par_chunks_mut(NUMBERS_PER_TASK).enumerate().for_each(|(task, chunk)| {
-        let start = (first + task * NUMBERS_PER_TASK) as u64;
-        for (index, value) in (start..).zip(chunk) {
-            *value = (normal.at(index) * std) as f32;
+        let start = first + task * NUMBERS_PER_TASK;
+        let drawn = (start as u64 / 4..).flat_map(|block| normal.block(block));
+        for (value, drawn) in chunk.iter_mut().zip(drawn.skip(start % 4)) {
+            *value = (drawn * std) as f32;
         }
     });
 }
