@@ -64,19 +64,19 @@ impl<B: TpBackend> SelfAttention<B> {
         &self,
         residual: Tensor<B, 3>,
         input: Tensor<B, 3>,
-        key: Option<&DropoutKey>,
+        dropout_key: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
-        let [query, key_states, value] = self.split_heads(self.query_key_value.forward(input));
+        let [query, key, value] = self.split_heads(self.query_key_value.forward(input));
         let [batch, heads, seq, head_size] = query.dims();
 
-        let scores = query.matmul(key_states.swap_dims(2, 3)); // [batch, heads, seq, seq]
-        let mask = self.attention_dropout.mask(key);
+        let scores = query.matmul(key.swap_dims(2, 3)); // [batch, heads, seq, seq]
+        let mask = self.attention_dropout.mask(dropout_key);
         let mask = mask.map(|mask| mask.with_first_head(self.heads.first));
         let attention_probs = causal_softmax(scores, (head_size as f64).powf(-0.5), mask);
 
         let context = attention_probs.matmul(value); // [batch, heads, seq, head_size]
         let context = context.swap_dims(1, 2).reshape([batch, seq, heads * head_size]);
-        self.dense.forward_onto(residual, context, self.output_dropout.mask(key))
+        self.dense.forward_onto(residual, context, self.output_dropout.mask(dropout_key))
     }
 
     /// `[batch, seq, 3 · heads · head_size]`, with queries, keys and values side by side, as three

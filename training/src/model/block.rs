@@ -41,10 +41,10 @@ impl<B: TpBackend> TransformerBlock<B> {
     }
 
     /// `[batch, seq, hidden_size]` → the same.
-    pub fn forward(&self, hidden: Tensor<B, 3>, key: Option<&DropoutKey>) -> Tensor<B, 3> {
+    pub fn forward(&self, hidden: Tensor<B, 3>, dropout_key: Option<&DropoutKey>) -> Tensor<B, 3> {
         let normed = self.input_layernorm.forward(hidden.clone());
-        let hidden = self.attention.forward_onto(hidden, normed, key);
+        let hidden = self.attention.forward_onto(hidden, normed, dropout_key);
         let normed = self.post_attention_layernorm.forward(hidden.clone());
-        self.mlp.forward_onto(hidden, normed, key)
+        self.mlp.forward_onto(hidden, normed, dropout_key)
     }
 }

@@ -54,7 +54,11 @@ impl<B: TpBackend> Embedding<B> {
     /// # Panics
     ///
     /// When `seq` is longer than the positions that were learned.
-    pub fn forward(&self, tokens: Tensor<B, 2, Int>, key: Option<&DropoutKey>) -> Tensor<B, 3> {
+    pub fn forward(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        dropout_key: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
         let [_, seq] = tokens.dims();
         let words = self.word_embeddings.forward(tokens);
         let positions = self.position_embeddings.weight.val();
@@ -62,6 +66,6 @@ impl<B: TpBackend> Embedding<B> {
         assert!(seq <= learned, "{seq} tokens, but {learned} positions were learned");
         // Most sequences are full; slicing all of it would cost a copy of its gradient.
         let positions = if seq < learned { positions.narrow(0, 0, seq) } else { positions };
-        dropout(words + positions.unsqueeze(), self.dropout.mask(key))
+        dropout(words + positions.unsqueeze(), self.dropout.mask(dropout_key))
     }
 }

@@ -54,10 +54,10 @@ impl<B: TpBackend> Mlp<B> {
         &self,
         residual: Tensor<B, 3>,
         input: Tensor<B, 3>,
-        key: Option<&DropoutKey>,
+        dropout_key: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
         let product = self.dense_h_to_4h.product(input);
         let units = bias_gelu(product, self.dense_h_to_4h.bias.val(), self.activation);
-        self.dense_4h_to_h.forward_onto(residual, units, self.dropout.mask(key))
+        self.dense_4h_to_h.forward_onto(residual, units, self.dropout.mask(dropout_key))
     }
 }
