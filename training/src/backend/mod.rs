@@ -8,7 +8,7 @@
 //! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
 //!   graph. [`cpu`] does it for [`Cpu`].
 //!
-//! [`autodiff`] makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
+//! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
 mod autodiff;
