@@ -1,6 +1,6 @@
 //! The paper's benchmarks, each with its protocol.
 //!
-//! [`evaluate`] is the stage: it opens a checkpoint and runs every [`Task`] of an [`EvalPlan`] on it. A task reads a test
+//! [`evaluate()`] is the stage: it opens a checkpoint and runs every [`Task`] of an [`EvalPlan`] on it. A task reads a test
 //! set, has a [`Scorer`](training::inference::Scorer) compute the loss of its tokens, and makes a [`TaskResult`] that
 //! states each number with the counts and the settings it depends on: perplexities of one model differ by tens of percent
 //! between protocols, so a number without its settings says nothing.

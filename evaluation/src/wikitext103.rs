@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use corpus::{Observer, Unit};
 use serde::Serialize;
-use tracing::info;
+use tracing::{info, warn};
 use training::inference::Window;
 
 use crate::config::EvalPlan;
@@ -29,13 +29,19 @@ use crate::evaluate::EvaluatedModel;
 use crate::report::{self, TaskResult};
 use crate::windows::OverlapWindows;
 
+/// What reports call the task on the benchmark's own text.
+pub const NAME: &str = "wikitext103";
+
+/// Bytes and original tokens of the published test split, `wiki.test.tokens` with its `<unk>`. The paper prints the second.
+const PUBLISHED_TEST_SPLIT: (usize, usize) = (1_281_077, 245_566);
+
 /// Largest mean loss that a perplexity is computed from, as in the original: perplexities end at `exp(20)`.
 const MAX_MEAN_LOSS: f64 = 20.0;
 
 /// Word perplexity of a text in WikiText103's form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WikiText103 {
-    /// What the report calls the task: `wikitext103` for the benchmark, another name for any other text.
+    /// What the report calls the task: [`NAME`] for the benchmark, another name for any other text.
     pub name: String,
     /// The test file.
     pub data: PathBuf,
@@ -103,6 +109,9 @@ pub struct Settings {
     pub max_mean_loss: f64,
     /// The test file.
     pub data: PathBuf,
+    /// Whether the file has the size and the words of WikiText-103's published test split. Without, its numbers are not
+    /// those of the benchmark.
+    pub published_test_split: bool,
     /// The model's checkpoint.
     pub checkpoint: String,
     /// Ranks that shared the model.
@@ -149,6 +158,13 @@ impl WikiText103 {
         let window = model.scorer.seq_length();
         check_overlap(plan.overlap, window)?;
         let text = TestText::read(&self.data, model)?;
+        if self.name == NAME && !text.is_published_test_split() {
+            warn!(
+                data = %self.data.display(),
+                original_tokens = text.original_tokens,
+                "not WikiText-103's published test split: its numbers compare with no paper's"
+            );
+        }
         let windows = OverlapWindows::new(&text.tokens, window, plan.overlap);
         info!(
             task = self.name,
@@ -188,6 +204,7 @@ impl WikiText103 {
             padded_vocabulary: "masked",
             max_mean_loss: MAX_MEAN_LOSS,
             data: self.data.clone(),
+            published_test_split: text.is_published_test_split(),
             checkpoint: model.checkpoint.clone(),
             tensor_parallel_size: plan.tensor_parallel_size.get(),
             micro_batch_size: plan.micro_batch_size.get(),
@@ -224,6 +241,12 @@ impl TestText {
             return Err(EvalError::UnknownToken { tokenizer, token, vocab_size });
         }
         Ok(Self { bytes: original.len(), original_tokens, tokens })
+    }
+
+    /// Whether this has the size and the words of WikiText-103's published test split.
+    #[must_use]
+    pub fn is_published_test_split(&self) -> bool {
+        (self.bytes, self.original_tokens) == PUBLISHED_TEST_SPLIT
     }
 
     /// Targets per original word that has one before it.

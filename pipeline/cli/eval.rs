@@ -46,7 +46,7 @@ pub(crate) struct EvalArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TaskName {
-    /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with <unk>).
+    /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with `<unk>`).
     Wikitext103,
 }
 

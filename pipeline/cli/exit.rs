@@ -1,14 +1,23 @@
 //! Exit codes, and the one error of the program itself: wrong usage.
+//!
+//! Scripts tell by the code whether to mend the call (2), look at the machine (1), look at the training (3) or just call again (75).
 
 use std::fmt;
 use std::process::ExitCode;
 
+use corpus::CorpusError;
+use curation::CurationError;
+use evaluation::EvalError;
+use training::TrainError;
+
+/// The work failed though the call was right.
+const FAILED: u8 = 1;
+/// Wrong usage, configuration or input.
+const USAGE: u8 = 2;
 /// Training was stopped by its own guard.
 const GUARD: u8 = 3;
 /// A signal stopped the work; what was done is saved and can be resumed.
 pub(crate) const STOPPED: u8 = 75;
-const FAILED: u8 = 1;
-const USAGE: u8 = 2;
 
 /// An error in what the user wrote: a flag, a configuration, a path.
 #[derive(Debug)]
@@ -22,13 +31,70 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// The error with its causes, each said once: a message that ends in its cause's is not followed by it.
+pub(crate) fn message_of(error: &anyhow::Error) -> String {
+    let mut message = String::from("error");
+    for cause in error.chain().map(ToString::to_string) {
+        if !message.ends_with(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+    }
+    message
+}
+
 /// The exit code that tells what kind of error `error` is.
 pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
     let code = error.chain().find_map(|cause| {
-        if cause.is::<Usage>() {
-            return Some(USAGE);
-        }
-        None
+        let usage = cause.downcast_ref::<Usage>().map(|_| USAGE);
+        usage
+            .or_else(|| cause.downcast_ref().map(corpus_code))
+            .or_else(|| cause.downcast_ref().map(curation_code))
+            .or_else(|| cause.downcast_ref().map(train_code))
+            .or_else(|| cause.downcast_ref().map(eval_code))
     });
     ExitCode::from(code.unwrap_or(FAILED))
+}
+
+fn corpus_code(error: &CorpusError) -> u8 {
+    match error {
+        CorpusError::Io { action, .. } => io_code(action),
+        _ => USAGE,
+    }
+}
+
+fn curation_code(error: &CurationError) -> u8 {
+    match error {
+        CurationError::Corpus(error) => corpus_code(error),
+        CurationError::Io { action, .. } => io_code(action),
+        CurationError::Stopped => FAILED,
+        _ => USAGE,
+    }
+}
+
+fn train_code(error: &TrainError) -> u8 {
+    match error {
+        TrainError::Corpus(error) => corpus_code(error),
+        TrainError::Io { action, .. } => io_code(action),
+        TrainError::Rank { source, .. } => train_code(source),
+        TrainError::NonFinite { .. } => GUARD,
+        TrainError::Collective(_)
+        | TrainError::RankPanicked { .. }
+        | TrainError::RankNotStarted { .. } => FAILED,
+        _ => USAGE,
+    }
+}
+
+fn eval_code(error: &EvalError) -> u8 {
+    match error {
+        EvalError::Corpus(error) => corpus_code(error),
+        EvalError::Model(error) => train_code(error),
+        EvalError::Stopped | EvalError::NonFinite { .. } => FAILED,
+        _ => USAGE,
+    }
+}
+
+/// What cannot be read was named wrongly; what cannot be written is the machine's trouble.
+fn io_code(action: &str) -> u8 {
+    if matches!(action, "read" | "open" | "list") { USAGE } else { FAILED }
 }

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     match run(&cli, &progress) {
         Ok(code) => code,
         Err(error) => {
-            progress.error(&format!("error: {error:#}"));
+            progress.error(&exit::message_of(&error));
             exit::code_of(&error)
         }
     }

@@ -57,6 +57,7 @@ fn the_report_states_every_setting() {
     assert_eq!(result_json["partial"], false);
     assert_eq!(result_json["settings"]["window"], 64);
     assert_eq!(result_json["settings"]["overlap"], 32);
+    assert_eq!(result_json["settings"]["published_test_split"], false);
     assert_eq!(result_json["settings"]["tokenizer"], "gpt2");
     assert_eq!(result_json["settings"]["padded_vocabulary"], "masked");
     let table = evaluation::EvalReport { results: vec![result] }.to_string();
@@ -88,6 +89,7 @@ fn wikitext103_has_the_papers_counts() {
     let result = task(data).run(&mut model, &plan, &Silent).unwrap();
     let Measured { counts, settings, .. } = measured(&result);
     assert_eq!(counts.bytes as u64, expected["bytes"].as_u64().unwrap());
+    assert!(settings.published_test_split);
     assert_eq!(counts.original_tokens, 245_566);
     assert_eq!(counts.tokens, 270_330);
     assert_eq!(counts.windows, 8_448);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::TrainError;
 use crate::checkpoint::write_durably;
@@ -56,6 +56,9 @@ pub struct ValidationMetrics {
     pub milliseconds: f64,
 }
 
+/// Steps between two lines of the log.
+const LOG_INTERVAL_STEPS: u64 = 10;
+
 /// Writer of a run's metrics.
 #[derive(Debug)]
 pub struct MetricsLog {
@@ -96,11 +99,17 @@ impl MetricsLog {
     /// When the line cannot be written.
     pub fn step(&mut self, metrics: &StepMetrics) -> Result<(), TrainError> {
         let StepMetrics { step, loss, grad_norm, learning_rate, tokens_per_second, .. } = metrics;
-        info!(
+        let line = format!(
             "step {step}/{} loss {loss:.4} grad norm {grad_norm:.3} lr {learning_rate:.3e} \
              {tokens_per_second:.0} tokens/s",
             self.train_steps
         );
+        // The file has every step; a reader of the log wants to see where the run is.
+        if *step == 1 || *step == self.train_steps || step.is_multiple_of(LOG_INTERVAL_STEPS) {
+            info!("{line}");
+        } else {
+            debug!("{line}");
+        }
         self.line(metrics)
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn run(
     let configs = DemoConfigs::read(&global.overrides)?;
     let root =
         args.text.clone().map_or_else(TextRoot::cargo_registry, |path| Ok(TextRoot::own(path)))?;
-    let folders = Folders::create(&args.out, args.overwrite)?;
+    let folders = Folders::lay_out(&args.out, args.overwrite)?;
 
     info!("1/4 reading text below {}", root.path.display());
     let text = text::prepare(&root, &folders.text, progress)?;
@@ -105,8 +105,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Lays out `out`, which must be empty or, with `overwrite`, an earlier demo's: of that only what a demo makes is removed.
-    fn create(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
+    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier demo's: of that only what a demo makes is removed.
+    fn lay_out(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let folders = Self {
             text: out.join("text"),
             data: out.join("data"),
@@ -129,7 +129,6 @@ impl Folders {
         if is_used {
             folders.remove()?;
         }
-        fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
         Ok(folders)
     }
 

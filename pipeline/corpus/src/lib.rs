@@ -10,7 +10,7 @@
 //!    [`Document`] is a text and its [`Provenance`], so that each later verdict can name a line of a file.
 //! 2. [`tokenizer`] turns text into tokens: GPT-2's byte-level BPE, or what a `tokenizer.json` describes.
 //! 3. [`shard`] stores tokens in Megatron-LM's format and reads them back through a memory map.
-//! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every document; [`verify`]
+//! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every document; [`verify()`]
 //!    holds it, or a foreign shard, against all that is known of it.
 //!
 //! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a corpus, and the

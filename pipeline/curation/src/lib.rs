@@ -1,6 +1,6 @@
 //! The data stage: raw documents in, a curated corpus of tokens out.
 //!
-//! [`curate`] is the whole stage. It follows the cleaning of the Megatron-LM paper (Shoeybi et al. 2019, section 4.1), in
+//! [`curate()`] is the whole stage. It follows the cleaning of the Megatron-LM paper (Shoeybi et al. 2019, section 4.1), in
 //! this order:
 //!
 //! 1. read every source ([`corpus::reader`]), in the order that all results follow;

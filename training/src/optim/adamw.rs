@@ -23,14 +23,15 @@ use crate::parameters::ParameterSpec;
 
 /// `[optimizer]`: AdamW and the clipping of gradients.
 ///
-/// The defaults are the paper's: weight decay 0.01 and clipping at 1.0; `β` and `ε` are those of
-/// the original implementation.
+/// The defaults are the paper's: a minimum of 1e-5, weight decay 0.01 and clipping at 1.0; `β` and
+/// `ε` are those of the original implementation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamWConfig {
     /// Peak of the learning rate. The paper: 1.5e-4 for GPT-2, 1e-4 for BERT.
     pub lr: f64,
-    /// Floor of the learning rate's decay. The paper: 1e-5 for GPT-2.
+    /// Floor of the learning rate's decay. The paper: 1e-5 for GPT-2, which is the default.
+    #[serde(default = "paper::min_lr")]
     pub min_lr: f64,
     /// Decoupled weight decay, of weights and embeddings only.
     #[serde(default = "paper::weight_decay")]
@@ -50,6 +51,9 @@ pub struct AdamWConfig {
 }
 
 mod paper {
+    pub(super) fn min_lr() -> f64 {
+        1e-5
+    }
     pub(super) fn weight_decay() -> f64 {
         0.01
     }

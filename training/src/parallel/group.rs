@@ -50,7 +50,7 @@ impl TensorParallelGroup {
     ///
     /// # Panics
     ///
-    /// When the ranks have come apart: unwinds to [`launch`](super::launch), which returns the
+    /// When the ranks have come apart: unwinds to [`launch`](super::launch()), which returns the
     /// [`CollectiveError`](super::collective::CollectiveError).
     pub fn all_reduce(&self, name: &str, buffer: &mut [f32], op: ReduceOp) {
         if let Err(error) = self.collective.all_reduce(name, buffer, op) {

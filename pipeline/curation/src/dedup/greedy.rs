@@ -5,7 +5,7 @@
 //! closed over chains: with `a ~ b ~ c` but not `a ~ c`, `b` goes and `c` stays. Components of the similarity graph, the
 //! usual alternative, would remove `c` too, although nothing like it is left in the corpus.
 //!
-//! **Search.** Candidates are the kept documents that share a band with the document ([`bands`](super::bands)), from
+//! **Search.** Candidates are the kept documents that share a band with the document ([`bands`](super::bands())), from
 //! buckets that are never cut. Each passes three tests, cheapest first: the sizes of the two sets allow the threshold; the
 //! signatures agree in at least half of their bins; the exact Jaccard similarity is above the threshold. Only the last
 //! can accept.
