@@ -32,6 +32,10 @@ pub(crate) struct TrainArgs {
     /// Tensor-parallel ranks, one thread each; overrides parallel.tensor_parallel_size.
     #[arg(long, value_name = "N")]
     tp: Option<NonZeroUsize>,
+
+    /// Delete the run that OUT holds and begin again, instead of going on with it.
+    #[arg(long)]
+    overwrite: bool,
 }
 
 pub(crate) fn run(
@@ -43,7 +47,8 @@ pub(crate) fn run(
     if let Some(tp) = args.tp {
         config.parallel.tensor_parallel_size = tp;
     }
-    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume: Resume::Auto };
+    let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
+    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
     let plan = config.validate(paths).context("cannot start training")?;
     let report = train(&plan, progress).context("training failed")?;
     if global.json {

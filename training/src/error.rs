@@ -171,17 +171,6 @@ pub enum TrainError {
         tokenizer: usize,
     },
 
-    /// A shard holds a token that the model's vocabulary lacks.
-    #[error("{}: token {token} lies outside the model's vocabulary of {vocab_size}", path.display())]
-    TokenOutsideVocabulary {
-        /// The shard.
-        path: PathBuf,
-        /// Its largest token.
-        token: u32,
-        /// Tokens of the model.
-        vocab_size: usize,
-    },
-
     /// The data folder holds less than one sample.
     #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
     CorpusTooSmall {

@@ -4,10 +4,9 @@
 //! [`TrainConfig::validate`] is where a user's mistakes are found: before a weight is drawn, a
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use corpus::shard::ShardReader;
 use corpus::{DataFolder, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -237,7 +236,8 @@ impl TrainConfig {
         if shard.num_tokens() < needed_tokens {
             return Err(TrainError::CorpusTooSmall { tokens: shard.num_tokens(), needed_tokens });
         }
-        refuse_foreign_tokens(folder.path(), &shard, model.vocab_size)?;
+        // Reads all of it once: a shard with another's data, or with a token that no embedding has, ends here.
+        folder.verify()?;
         let split = self.data.split.divide(shard.num_documents());
         let part = |name, documents, is_needed| {
             let samples = Samples::new(Arc::clone(&shard), documents, model.seq_length);
@@ -254,21 +254,6 @@ impl TrainConfig {
         let train = part("training", split.train, true)?;
         let validation = part("validation", split.validation, self.validation.is_some())?;
         Ok((train, validation))
-    }
-}
-
-/// Refuses a shard with tokens that a vocabulary of `vocab_size` does not have. Reads all of it.
-fn refuse_foreign_tokens(
-    folder: &Path,
-    shard: &ShardReader,
-    vocab_size: usize,
-) -> Result<(), TrainError> {
-    match shard.max_token()? {
-        Some(token) if token as usize >= vocab_size => {
-            let path = folder.to_owned();
-            Err(TrainError::TokenOutsideVocabulary { path, token, vocab_size })
-        }
-        _ => Ok(()),
     }
 }
 

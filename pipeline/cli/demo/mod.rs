@@ -18,7 +18,7 @@ use evaluation::{EvalConfig, Task, evaluate};
 use tracing::info;
 use training::{Resume, RunPaths, TrainConfig, train};
 
-use self::report::{DemoReport, unigram_loss};
+use self::report::DemoReport;
 use self::text::{DemoText, TextRoot};
 use crate::exit::{self, Usage};
 use crate::progress::Progress;
@@ -74,7 +74,7 @@ pub(crate) fn run(
     let paths =
         RunPaths { data: folders.data.clone(), out: folders.run.clone(), resume: Resume::Never };
     let plan = configs.train.clone().validate(paths).context("cannot start training")?;
-    let unigram_loss = unigram_loss(&folders.data)?;
+    let unigram_loss = plan.train.samples.samples().unigram_loss()?;
     let training = train(&plan, progress).context("training failed")?;
     if training.stopped {
         info!("stopped; `pipeline train` goes on where {} stands", folders.run.display());

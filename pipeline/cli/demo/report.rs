@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use corpus::DataFolder;
 use curation::CurationReport;
 use evaluation::wikitext103::{Counts, Metrics, Settings};
 use evaluation::{EvalReport, Measured};
@@ -29,7 +28,8 @@ pub(super) struct DemoReport {
 struct Training {
     #[serde(flatten)]
     report: TrainReport,
-    /// Mean loss in nats of predicting each token of the corpus by its own frequency in it.
+    /// Mean loss in nats of predicting each token of the training documents by its frequency in them: the best that a model
+    /// without context can do.
     unigram_loss: f64,
 }
 
@@ -137,26 +137,4 @@ impl DemoReport {
         ));
         table
     }
-}
-
-/// Mean loss in nats when every token of the data folder is predicted by its own frequency there: the entropy of its tokens,
-/// and the best that a model without context can do.
-pub(super) fn unigram_loss(data: &Path) -> anyhow::Result<f64> {
-    let folder = DataFolder::open(data)?;
-    let shard = folder.shard()?;
-    let mut counts = vec![0_u64; folder.manifest().tokenizer.vocab_size];
-    for document in 0..shard.num_documents() {
-        for token in shard.document(document)? {
-            counts[token as usize] += 1;
-        }
-    }
-    let total = shard.num_tokens() as f64;
-    Ok(counts
-        .into_iter()
-        .filter(|&count| count > 0)
-        .map(|count| {
-            let share = count as f64 / total;
-            -share * share.ln()
-        })
-        .sum())
 }
