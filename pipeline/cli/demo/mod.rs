@@ -81,7 +81,7 @@ pub(crate) fn run(
         return Ok(ExitCode::from(exit::STOPPED));
     }
 
-    info!("4/4 eval: {} words of {TEST_NAME}", text.test_words);
+    info!("4/4 eval: {TEST_NAME}");
     let task = WikiText103 { name: TEST_NAME.to_owned(), data: text.test.clone() };
     let plan = configs.eval.validate(folders.run.clone(), vec![Task::WikiText103(task)])?;
     let evaluation = evaluate(&plan, progress).context("cannot evaluate")?;
