@@ -1,6 +1,5 @@
 //! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,7 +20,7 @@ use crate::{GlobalArgs, config, output};
 /// the counts are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
 pub(crate) struct DedupArgs {
-    /// Files or folders to read: `.txt` files as one document each, all others as JSONL.
+    /// `.jsonl` files, folders of them, or `.txt` files as one document each; a text tree needs a configuration.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
@@ -46,8 +45,8 @@ pub(crate) struct DedupArgs {
     on_bad_line: Option<BadLinePolicy>,
 
     /// Threads to work on [default: all cores].
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 
     /// Replace the data folder OUT if it is there already.
     #[arg(long)]
@@ -86,7 +85,7 @@ pub(crate) fn run(
     let report = match args.threads {
         None => curate(&plan, &args.out, progress),
         Some(threads) => rayon::ThreadPoolBuilder::new()
-            .num_threads(threads.get())
+            .num_threads(usize::from(threads))
             .build()
             .context("cannot start the threads")?
             .install(|| curate(&plan, &args.out, progress)),
