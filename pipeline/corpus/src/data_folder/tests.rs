@@ -128,6 +128,32 @@ fn foreign_folder_is_never_replaced_and_empty_one_no_obstacle() {
 }
 
 #[test]
+fn folder_with_more_than_a_data_folder_is_never_replaced() {
+    let place = Place::new();
+    fs::create_dir(place.path("checkpoint")).unwrap();
+    fs::write(place.path("checkpoint/manifest.json"), "{\"step\": 400}").unwrap();
+    assert!(place.write("checkpoint", Existing::Replace, &[&[1]]).is_err());
+    assert!(place.path("checkpoint/manifest.json").exists());
+
+    place.write("data", Existing::Refuse, &[&[1]]).unwrap();
+    fs::create_dir(place.path("data/run")).unwrap();
+    assert!(place.write("data", Existing::Replace, &[&[1]]).is_err());
+    assert!(place.path("data/run").exists());
+    fs::remove_dir(place.path("data/run")).unwrap();
+    place.write("data", Existing::Replace, &[&[1, 2]]).unwrap();
+}
+
+#[test]
+fn old_folder_comes_back_after_a_death_between_its_going_and_the_new_ones_coming() {
+    let place = Place::new();
+    place.write("data", Existing::Refuse, &[&[1, 2, 3]]).unwrap();
+    fs::rename(place.path("data"), place.path(".data.replaced")).unwrap();
+    assert!(place.write("data", Existing::Refuse, &[&[4]]).is_err());
+    assert_eq!(DataFolder::open(&place.path("data")).unwrap().manifest().tokens, 3);
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
 fn files_that_differ_from_the_manifest_are_refused() {
     let place = Place::new();
     let refused = |name: &str, message: &str| {

@@ -21,8 +21,9 @@ pub struct DataFolderWriter {
 impl DataFolderWriter {
     /// Begins the folder that will be `path`; [`DataFolder::create`] is the way here.
     pub(super) fn create(path: &Path, existing: Existing) -> Result<Self, CorpusError> {
-        check_target(path, existing)?;
         let path = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        restore_replaced(&path)?;
+        check_target(&path, existing)?;
         let temporary = temporary_sibling(&path, "partial");
         remove_folder(&temporary)?;
         fs::create_dir_all(&temporary).map_err(CorpusError::io("create", &temporary))?;
@@ -75,7 +76,10 @@ impl DataFolderWriter {
         if self.path.exists() {
             rename(&self.path, &replaced)?;
         }
-        rename(&self.temporary, &self.path)?;
+        if let Err(error) = rename(&self.temporary, &self.path) {
+            restore_replaced(&self.path)?;
+            return Err(error);
+        }
         self.finished = true;
         sync_folder(self.path.parent())?;
         remove_folder(&replaced)?;
@@ -129,11 +133,30 @@ fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
     match existing {
         _ if is_empty => Ok(()),
         Existing::Refuse => refuse("Choose another name, or pass --overwrite"),
-        Existing::Replace if path.join(MANIFEST).is_file() => Ok(()),
-        Existing::Replace => {
-            refuse("It holds no data folder, so it is not overwritten: choose another name")
+        Existing::Replace if holds_only_a_data_folder(path)? => Ok(()),
+        Existing::Replace => refuse(
+            "It holds other things than a data folder, so it is not overwritten: choose another name",
+        ),
+    }
+}
+
+/// Whether all that lies in `path` is a data folder's manifest and the files that this lists, whole or broken.
+fn holds_only_a_data_folder(path: &Path) -> Result<bool, CorpusError> {
+    let Ok(text) = fs::read(path.join(MANIFEST)) else { return Ok(false) };
+    let Ok(manifest) = serde_json::from_slice::<DataManifest>(&text) else { return Ok(false) };
+    for entry in fs::read_dir(path).map_err(CorpusError::io("list", path))? {
+        let name = entry.map_err(CorpusError::io("list", path))?.file_name();
+        if name != MANIFEST && !manifest.files.iter().any(|file| name == file.name.as_str()) {
+            return Ok(false);
         }
     }
+    Ok(true)
+}
+
+/// Gives an old folder its name back where a death, or an error, came between its going and the new one's coming.
+fn restore_replaced(path: &Path) -> Result<(), CorpusError> {
+    let replaced = temporary_sibling(path, "replaced");
+    if replaced.exists() && !path.exists() { rename(&replaced, path) } else { Ok(()) }
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CorpusError> {
