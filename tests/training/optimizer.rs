@@ -5,8 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use training::optim::{
-    AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule, Update, clip_coefficient, sum_of_squares,
+    AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule, Update, clip_coefficient, grad_norm,
+    sum_of_squares,
 };
+use training::parallel::TensorParallelGroup;
+use training::parameters::{Init, ParameterSpec, Split};
 
 fn golden(name: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/training").join(name);
@@ -100,6 +103,20 @@ fn sum_of_squares_is_exact_where_f32_would_lose_it() {
     // 2^24 ones: an f32 sum stops growing at 16,777,216 and one more block would vanish.
     let values = vec![1.0; (1 << 24) + 1_000];
     assert_eq!(sum_of_squares(&values), values.len() as f64);
+}
+
+#[test]
+fn norm_is_right_for_gradients_whose_squares_f32_cannot_hold() {
+    let split = ParameterSpec {
+        path: "weight".to_owned(),
+        name: "weight".to_owned(),
+        shape: vec![4],
+        split: Split::Dim { dim: 0, blocks: 1 },
+        init: Init::Zeros,
+        weight_decay: true,
+    };
+    let norm = grad_norm(&[vec![1e20; 4]], &[split], &TensorParallelGroup::single()).unwrap();
+    assert!((norm / 2e20 - 1.0).abs() < 1e-6, "{norm}");
 }
 
 fn adamw() -> AdamWConfig {

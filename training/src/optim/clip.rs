@@ -4,7 +4,7 @@
 //! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every
 //! rank and counts once; a split one counts each rank's part, so that the group sums them. The tied
 //! embedding is one parameter and counts once with the sum of its two gradients. Sums run in `f64`
-//! over fixed blocks, so that neither threads nor ranks change a bit of the result.
+//! over fixed blocks, so that every rank gets the same bits for any number of threads.
 
 use rayon::prelude::*;
 
@@ -59,18 +59,14 @@ pub fn sum_of_squares(values: &[f32]) -> f64 {
 
 /// Sum of one `f64` per rank, in the order of ranks.
 ///
-/// Collectives carry `f32`: each rank sends its number as three `f32` that add up to it (3 · 24
-/// bits hold its 53), so that nothing is lost on the way.
+/// Collectives carry `f32`: each rank sends the 64 bits of its number as four whole numbers below 65,536, which `f32` holds
+/// exactly, so that nothing is lost on the way whatever the number's size.
 fn sum_over_group(value: f64, group: &TensorParallelGroup) -> Result<f64, TrainError> {
-    let mut parts = [0.0_f32; 3];
-    let mut rest = value;
-    for part in &mut parts {
-        *part = rest as f32;
-        rest -= f64::from(*part);
-    }
+    let bits = value.to_bits();
+    let parts = [48, 32, 16, 0].map(|shift| f32::from((bits >> shift) as u16));
     let gathered = group.collective().all_gather("grad_norm", &parts)?;
-    Ok(gathered
-        .chunks_exact(3)
-        .map(|parts| parts.iter().map(|&part| f64::from(part)).sum::<f64>())
-        .sum())
+    let join = |parts: &[f32]| {
+        f64::from_bits(parts.iter().fold(0, |bits, &part| bits << 16 | u64::from(part as u16)))
+    };
+    Ok(gathered.chunks_exact(4).map(join).sum())
 }
