@@ -195,6 +195,44 @@ fn broken_newest_checkpoint_is_passed_over() {
 }
 
 #[test]
+fn run_without_a_usable_checkpoint_is_an_error_and_keeps_its_log() {
+    let (workbench, run, folder) = trained(|_| {});
+    let whole = logged(&run, "loss");
+    fs::write(folder.join("model.safetensors"), "").unwrap();
+    let plan = micro(|_| {}).validate(workbench.paths(&run)).unwrap();
+    let error = training::train(&plan, &corpus::Silent).unwrap_err();
+    assert!(matches!(error, TrainError::NoUsableCheckpoint { .. }), "{error}");
+    assert!(error.to_string().contains("--overwrite"), "{error}");
+    assert_eq!(logged(&run, "loss"), whole);
+}
+
+#[test]
+fn broken_checkpoint_of_a_later_step_never_costs_a_good_one() {
+    let (workbench, run, folder) = trained(every_step);
+    fs::write(folder.join("model.safetensors"), "").unwrap();
+    // As if the steps after the fifth had never been saved, but for the broken one of the tenth.
+    for step in 6..10 {
+        fs::remove_dir_all(run.join(format!("checkpoints/step-{step}"))).unwrap();
+    }
+    let config = micro(|config| {
+        every_step(config);
+        config.checkpoint.keep = NonZeroUsize::new(1);
+    });
+    let plan = config.validate(workbench.paths(&run)).unwrap();
+    let report = training::train(&plan, &super::StopAfter::new(7)).unwrap();
+    assert!(report.stopped);
+    assert_eq!(Checkpoint::open(&report.checkpoint).unwrap().step(), 7);
+    assert_eq!(Checkpoint::open(&run).unwrap().step(), 7, "what `latest` names");
+}
+
+#[test]
+fn latest_that_names_nothing_does_not_hide_what_is_there() {
+    let (_workbench, run, folder) = trained(every_step);
+    fs::write(run.join("checkpoints/latest"), "junk\n").unwrap();
+    assert_eq!(Checkpoint::open(&run).unwrap().folder(), folder);
+}
+
+#[test]
 fn tensors_of_another_model_are_named() {
     let (_workbench, run, folder) = trained(|_| {});
     let path = folder.join("manifest.json");

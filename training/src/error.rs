@@ -227,6 +227,20 @@ pub enum TrainError {
         path: PathBuf,
     },
 
+    /// A run has checkpoints, but none of them can be opened.
+    #[error(
+        "{}: none of the run's checkpoints can be opened; the newest: {source}. \
+         Mend one, or pass --overwrite to begin the run again",
+        path.display()
+    )]
+    NoUsableCheckpoint {
+        /// The folder of checkpoints.
+        path: PathBuf,
+        /// What is wrong with the newest.
+        #[source]
+        source: Box<TrainError>,
+    },
+
     /// A file of a checkpoint is not the one that was written.
     #[error("{}: {what}: expected {expected}, found {found}", path.display())]
     CheckpointFile {

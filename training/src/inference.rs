@@ -80,11 +80,11 @@ impl Scorer {
     ///
     /// # Errors
     ///
-    /// When a rank fails. The scorer is of no use then: every further call fails too.
+    /// When a rank fails. The scorer is of no use then.
     ///
     /// # Panics
     ///
-    /// When a window has more inputs than `seq_length`, scores a position that it does not have, or holds a token
+    /// After an error; or when a window has more inputs than `seq_length`, scores a position that it does not have, or holds a token
     /// outside the vocabulary.
     pub fn score(&mut self, windows: &[Window<'_>]) -> Result<Vec<Vec<f32>>, TrainError> {
         for window in windows {

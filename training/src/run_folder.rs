@@ -13,7 +13,9 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use crate::TrainError;
-use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::checkpoint::{
+    CHECKPOINTS, Checkpoint, read_json, step_folders, sync_folder, write_json,
+};
 use crate::metrics::METRICS_FILE;
 use crate::plan::{Resume, TrainPlan};
 
@@ -81,7 +83,8 @@ fn begin(plan: &TrainPlan) -> Result<(), TrainError> {
     let partial = out.join(PARTIAL_RUN_FILE);
     write_json(&partial, &RunRecord::of(plan))?;
     fs::rename(&partial, out.join(RUN_FILE))
-        .map_err(|source| TrainError::io("rename", &partial, source))
+        .map_err(|source| TrainError::io("rename", &partial, source))?;
+    sync_folder(out)
 }
 
 /// Deletes what a run writes, and nothing else; what makes the folder a run's goes last.
@@ -145,21 +148,32 @@ fn first_difference(path: &str, earlier: Option<&Value>, now: Option<&Value>) ->
     Some(format!("{path} was {} and is {}", show(earlier), show(now)))
 }
 
-/// The newest checkpoint that verifies; broken ones are passed over by name.
+/// The newest checkpoint that verifies; broken ones are passed over by name. Where there are some and none verifies, that is an
+/// error: to begin again would throw away what the run has logged.
 fn newest_complete(checkpoints: &Path) -> Result<Option<Checkpoint>, TrainError> {
     if !checkpoints.is_dir() {
         return Ok(None);
     }
+    let mut newest_fault = None;
     for (step, folder) in step_folders(checkpoints)? {
         match Checkpoint::open(&folder) {
             Ok(checkpoint) => {
                 info!(step, "resuming from {}", folder.display());
                 return Ok(Some(checkpoint));
             }
-            Err(error) => warn!(step, "passing over a broken checkpoint: {error}"),
+            Err(error) => {
+                warn!(step, "passing over a broken checkpoint: {error}");
+                newest_fault.get_or_insert(error);
+            }
         }
     }
-    Ok(None)
+    match newest_fault {
+        None => Ok(None),
+        Some(fault) => Err(TrainError::NoUsableCheckpoint {
+            path: checkpoints.to_owned(),
+            source: Box::new(fault),
+        }),
+    }
 }
 
 /// Whether `path` is a folder with something in it; the first file of a run that was killed before

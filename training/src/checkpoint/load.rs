@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use corpus::TokenizerIdentity;
+use tracing::warn;
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
@@ -143,7 +144,11 @@ fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
     if latest.is_file() {
         let name = fs::read_to_string(&latest)
             .map_err(|source| TrainError::io("read", &latest, source))?;
-        return Ok(checkpoints.join(name.trim()));
+        let folder = checkpoints.join(name.trim());
+        if folder.join(MANIFEST).is_file() {
+            return Ok(folder);
+        }
+        warn!("{} names no checkpoint: taking the newest there is", latest.display());
     }
     // `latest` is written after the folder: a death between the two leaves a complete newest folder
     // without it.

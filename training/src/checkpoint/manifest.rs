@@ -86,7 +86,7 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), TrainError>
 }
 
 /// Waits until the disk has the folder's entries.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), TrainError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), TrainError> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|source| TrainError::io("sync", folder, source))

@@ -75,7 +75,7 @@ pub fn save<B: Backend, M: Module<B>>(
         write_descriptions(&partial, snapshot)?;
         put_in_place(&partial, &folder)?;
         point_latest_at(checkpoints, &name)?;
-        delete_beyond(checkpoints, keep)?;
+        delete_beyond(checkpoints, snapshot.state.step, keep)?;
         info!(step = snapshot.state.step, "saved {}", folder.display());
     }
     group.collective().barrier("checkpoint.in_place")?;
@@ -135,6 +135,9 @@ impl TensorFiles {
 fn begin_folder(checkpoints: &Path, partial: &Path) -> Result<(), TrainError> {
     fs::create_dir_all(checkpoints)
         .map_err(|source| TrainError::io("create", checkpoints, source))?;
+    if let Some(run) = checkpoints.parent().filter(|run| !run.as_os_str().is_empty()) {
+        sync_folder(run)?;
+    }
     for entry in
         checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?
     {
@@ -192,10 +195,14 @@ fn point_latest_at(checkpoints: &Path, name: &str) -> Result<(), TrainError> {
     sync_folder(checkpoints)
 }
 
-/// Deletes all but the newest `keep` checkpoints, by number; nothing else in the folder is touched.
-fn delete_beyond(checkpoints: &Path, keep: Option<usize>) -> Result<(), TrainError> {
+/// Deletes all but the newest `keep` checkpoints up to the one of step `saved`; nothing else in the folder is touched.
+///
+/// Folders of later steps are those that a resumed run passed over as broken: they take no good one's place, and go when
+/// their step is saved again.
+fn delete_beyond(checkpoints: &Path, saved: u64, keep: Option<usize>) -> Result<(), TrainError> {
     let Some(keep) = keep else { return Ok(()) };
-    for (_, folder) in step_folders(checkpoints)?.into_iter().skip(keep) {
+    let folders = step_folders(checkpoints)?.into_iter().filter(|(step, _)| *step <= saved);
+    for (_, folder) in folders.skip(keep) {
         fs::remove_dir_all(&folder).map_err(|source| TrainError::io("delete", &folder, source))?;
     }
     Ok(())
