@@ -58,6 +58,14 @@ pub(crate) fn run(
     let configs = DemoConfigs::read(&global.overrides)?;
     let root =
         args.text.clone().map_or_else(TextRoot::cargo_registry, |path| Ok(TextRoot::own(path)))?;
+    if let (Ok(text), Ok(out)) = (root.path.canonicalize(), args.out.canonicalize())
+        && text.starts_with(&out)
+    {
+        bail!(Usage(anyhow!(
+            "--text {} lies in the folder that --out names, which the demo writes to: choose another",
+            root.path.display()
+        )));
+    }
     let folders = Folders::lay_out(&args.out, args.overwrite)?;
 
     info!("1/4 reading text below {}", root.path.display());
@@ -105,7 +113,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier demo's: of that only what a demo makes is removed.
+    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier demo's: of that `text`, `data`, `run` and `report.json` are removed.
     fn lay_out(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let folders = Self {
             text: out.join("text"),
@@ -133,15 +141,16 @@ impl Folders {
     }
 
     fn remove(&self) -> anyhow::Result<()> {
+        if self.report.exists() {
+            fs::remove_file(&self.report)
+                .with_context(|| format!("cannot remove {}", self.report.display()))?;
+        }
+        // The text last: it is what tells that this is a demo's folder.
         for folder in [&self.data, &self.run, &self.text] {
             if folder.exists() {
                 fs::remove_dir_all(folder)
                     .with_context(|| format!("cannot remove {}", folder.display()))?;
             }
-        }
-        if self.report.exists() {
-            fs::remove_file(&self.report)
-                .with_context(|| format!("cannot remove {}", self.report.display()))?;
         }
         Ok(())
     }

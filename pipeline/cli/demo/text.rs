@@ -118,11 +118,12 @@ pub(super) fn prepare(
         num_unreadable,
         test_words: held_out.iter().map(|(_, article)| article.num_words).sum(),
     };
-    let kept = documents.iter().enumerate().filter(|(index, _)| !is_held_out.contains(index));
-    write_jsonl(&text.documents, root, kept.map(|(_, document)| document))?;
+    // The test text first: by it a later demo knows this folder for its own.
     let articles: String = held_out.into_iter().map(|(_, article)| article.text).collect();
     fs::write(&text.test, articles)
         .with_context(|| format!("cannot write {}", text.test.display()))?;
+    let kept = documents.iter().enumerate().filter(|(index, _)| !is_held_out.contains(index));
+    write_jsonl(&text.documents, root, kept.map(|(_, document)| document))?;
     Ok(text)
 }
 
