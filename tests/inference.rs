@@ -2,67 +2,22 @@
 //!
 //! Reference values: `fixtures/gpt2_micro`.
 
-use std::fs;
-use std::path::Path;
-
 use evaluation::windows::OverlapWindows;
-use safetensors::SafeTensors;
 use training::TrainError;
 use training::backend::Activation;
 use training::inference::{Scorer, Window};
-use training::model::Gpt2Config;
 use training::parameters::{KeyedInit, ParameterSource, ParameterSpec};
 
 use crate::evaluation::{assert_close, positive, reference};
-
-/// The weights of the reference model `gpt2_micro`.
-struct MicroWeights {
-    file: Vec<u8>,
-}
-
-impl MicroWeights {
-    fn read() -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2_micro");
-        Self { file: fs::read(folder.join("model.safetensors")).unwrap() }
-    }
-}
-
-impl ParameterSource for MicroWeights {
-    fn local(
-        &self,
-        spec: &ParameterSpec,
-        rank: usize,
-        size: usize,
-    ) -> Result<Vec<f32>, TrainError> {
-        let tensors = SafeTensors::deserialize(&self.file).unwrap();
-        let tensor = tensors.tensor(&spec.name).unwrap();
-        assert_eq!(tensor.shape(), spec.shape, "of {}", spec.name);
-        let values = tensor
-            .data()
-            .chunks_exact(4)
-            .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
-        Ok(spec.slice(&values.collect::<Vec<f32>>(), rank, size))
-    }
-}
-
-fn micro_config() -> Gpt2Config {
-    Gpt2Config {
-        num_layers: 2,
-        hidden_size: 32,
-        num_attention_heads: 4,
-        seq_length: 64,
-        vocab_size: 96,
-        ffn_hidden_size: None,
-        hidden_dropout: 0.0,
-        attention_dropout: 0.0,
-        activation: Activation::Gelu,
-        layer_norm_epsilon: 1e-5,
-        init_std: 0.02,
-    }
-}
+use crate::micro_gpt2::{self, Tensors};
 
 fn micro_scorer(tensor_parallel_size: usize) -> Scorer {
-    Scorer::new(&micro_config(), MicroWeights::read(), positive(tensor_parallel_size)).unwrap()
+    Scorer::new(
+        &micro_gpt2::config(Activation::Gelu),
+        Tensors::read("gpt2_micro", "model.safetensors"),
+        positive(tensor_parallel_size),
+    )
+    .unwrap()
 }
 
 /// The reference's 101 tokens.
@@ -148,7 +103,8 @@ fn a_rank_without_its_parameters_ends_the_scorer_with_its_error() {
             KeyedInit { seed: 1 }.local(spec, rank, size)
         }
     }
-    let error = Scorer::new(&micro_config(), FailsOnRank1, positive(2)).unwrap_err();
+    let error =
+        Scorer::new(&micro_gpt2::config(Activation::Gelu), FailsOnRank1, positive(2)).unwrap_err();
     assert!(error.to_string().starts_with("rank 1: the model has no parameter "), "{error}");
 }
 
@@ -166,7 +122,8 @@ fn a_rank_that_panics_ends_the_scorer_with_its_message() {
             KeyedInit { seed: 1 }.local(spec, rank, size)
         }
     }
-    let error = Scorer::new(&micro_config(), PanicsOnRank1, positive(2)).unwrap_err();
+    let error =
+        Scorer::new(&micro_gpt2::config(Activation::Gelu), PanicsOnRank1, positive(2)).unwrap_err();
     assert!(error.to_string().starts_with("rank 1 panicked: no memory for "), "{error}");
 }
 
@@ -178,7 +135,8 @@ fn heads_that_do_not_split_are_refused_before_anything_is_allocated() {
             unreachable!("no parameter is asked for")
         }
     }
-    let error = Scorer::new(&micro_config(), Unreachable, positive(3)).unwrap_err();
+    let error =
+        Scorer::new(&micro_gpt2::config(Activation::Gelu), Unreachable, positive(3)).unwrap_err();
     let expected = "4 attention heads cannot be split over --tp 3; allowed: 1, 2, 4";
     assert_eq!(error.to_string(), expected);
 }

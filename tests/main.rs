@@ -8,6 +8,7 @@ mod demo;
 mod evaluation;
 mod inference;
 mod kernels;
+mod micro_gpt2;
 mod model;
 mod parallel;
 mod shards;

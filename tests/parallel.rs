@@ -2,5 +2,6 @@
 
 mod cross_entropy;
 mod layers;
+mod messages;
 mod paper;
 mod random;

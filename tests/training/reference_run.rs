@@ -1,56 +1,17 @@
 //! Twenty steps of a small GPT-2 against the same steps in PyTorch.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use safetensors::SafeTensors;
 use serde_json::Value;
-use training::TrainError;
 use training::backend::{Activation, CpuAutodiff};
 use training::data::Batch;
 use training::model::{Gpt2, Gpt2Config};
 use training::optim::{AdamW, AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule};
 use training::parallel::launch;
-use training::parameters::{ParameterSource, ParameterSpec};
+use training::parameters::ParameterSpec;
 use training::state::{StepOutcome, StepSettings, TrainState};
 
-fn fixture(model: &str, name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(model).join(name)
-}
-
-/// Named tensors of a file.
-struct Tensors(Vec<u8>);
-
-impl Tensors {
-    fn open(path: &Path) -> Self {
-        Self(fs::read(path).unwrap())
-    }
-
-    fn words(&self, name: &str) -> Vec<[u8; 4]> {
-        let tensors = SafeTensors::deserialize(&self.0).unwrap();
-        let data = tensors.tensor(name).unwrap();
-        data.data().chunks_exact(4).map(|bytes| bytes.try_into().unwrap()).collect()
-    }
-
-    fn floats(&self, name: &str) -> Vec<f32> {
-        self.words(name).into_iter().map(f32::from_le_bytes).collect()
-    }
-
-    fn tokens(&self, name: &str) -> Vec<u32> {
-        self.words(name).into_iter().map(u32::from_le_bytes).collect()
-    }
-}
-
-impl ParameterSource for Tensors {
-    fn local(
-        &self,
-        spec: &ParameterSpec,
-        rank: usize,
-        size: usize,
-    ) -> Result<Vec<f32>, TrainError> {
-        Ok(spec.slice(&self.floats(&spec.name), rank, size))
-    }
-}
+use crate::micro_gpt2::{self, Tensors};
 
 /// What twenty steps measured, and the parameters that they left, by rank and parameter.
 struct Run {
@@ -58,26 +19,10 @@ struct Run {
     weights: Vec<Vec<Vec<f32>>>,
 }
 
-fn config(activation: Activation) -> Gpt2Config {
-    Gpt2Config {
-        num_layers: 2,
-        hidden_size: 32,
-        num_attention_heads: 4,
-        seq_length: 64,
-        vocab_size: 96,
-        ffn_hidden_size: None,
-        hidden_dropout: 0.0,
-        attention_dropout: 0.0,
-        activation,
-        layer_norm_epsilon: 1e-5,
-        init_std: 0.02,
-    }
-}
-
 /// The generator's settings: AdamW at 3e-3 after five steps of warm-up, clipping at 1.
 fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize) -> Run {
-    let initial = Tensors::open(&fixture(model, "model.safetensors"));
-    let batches = Tensors::open(&fixture(model, "train20.safetensors")).tokens("in.batches");
+    let initial = Tensors::read(model, "model.safetensors");
+    let batches = Tensors::read(model, "train20.safetensors").tokens("in.batches");
     let (samples, seq_length) = (2, 24);
     let optimizer = AdamWConfig {
         lr: 3e-3,
@@ -121,10 +66,11 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
 
 /// Curve, norms and final weights of `model` at each tensor-parallel size.
 fn check(model: &str, activation: Activation) {
-    let config = config(activation);
+    let config = micro_gpt2::config(activation);
     let expected: Value =
-        serde_json::from_str(&fs::read_to_string(fixture(model, "expect.json")).unwrap()).unwrap();
-    let finals = Tensors::open(&fixture(model, "train20.safetensors"));
+        serde_json::from_str(&fs::read_to_string(micro_gpt2::path(model, "expect.json")).unwrap())
+            .unwrap();
+    let finals = Tensors::read(model, "train20.safetensors");
     let column = |key: &str| -> Vec<f64> {
         expected[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
     };
@@ -146,7 +92,7 @@ fn check(model: &str, activation: Activation) {
         for (rank, weights) in run.weights.iter().enumerate() {
             for (spec, weights) in config.parameters().iter().zip(weights) {
                 let reference = finals.floats(&format!("final.{}", spec.name));
-                compare(spec, rank, tensor_parallel_size, weights, &reference);
+                compare(spec, rank, tensor_parallel_size, weights, reference);
             }
         }
     }
