@@ -37,22 +37,27 @@ fn check_same_losses(left: &TrainReport, right: &TrainReport) {
     check_close(left.final_loss, right.final_loss.unwrap());
 }
 
-/// Losses of 100 steps at tensor-parallel sizes 1, 2 and 4.
+/// Losses and gradient norms of 100 steps at tensor-parallel sizes 1, 2 and 4.
 fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
     let workbench = Workbench::new(vocab_size);
-    let losses = |tensor_parallel_size| {
-        workbench.losses(micro(|config| {
+    let train = |tensor_parallel_size| {
+        let (_, run) = workbench.train(micro(|config| {
             config.schedule.train_steps = steps(100);
             config.parallel.tensor_parallel_size = number(tensor_parallel_size);
             set_dropout(config, dropout);
-        }))
+        }));
+        (logged(&run, "loss"), logged(&run, "grad_norm"))
     };
-    let whole = losses(1);
+    let (whole, whole_norms) = train(1);
     assert!(whole[99] < whole[0] - 0.3, "nothing was learned: {} to {}", whole[0], whole[99]);
     for size in [2, 4] {
         // Sums over ranks round differently: f32, 100 steps of Adam.
-        let difference = relative_difference(&losses(size), &whole);
+        let (losses, norms) = train(size);
+        let difference = relative_difference(&losses, &whole);
         assert!(difference < 1e-5, "size {size}: {difference:e}");
+        // A norm that counted a parameter twice, or a rank not at all, would be off by tens of percent.
+        let difference = relative_difference(&norms, &whole_norms);
+        assert!(difference < 1e-3, "gradient norm at size {size}: {difference:e}");
     }
 }
 
