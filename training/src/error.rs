@@ -246,7 +246,7 @@ pub enum TrainError {
     CheckpointFile {
         /// The file.
         path: PathBuf,
-        /// What differs: `bytes`, `xxh3-128`, `version`.
+        /// What differs: `bytes`, `xxh3-128`, `version`, `step`.
         what: &'static str,
         /// What the manifest says.
         expected: String,

@@ -6,7 +6,7 @@ use crate::model::Gpt2Config;
 use crate::parameters::padded_vocab_size;
 use crate::plan::{Architecture, TrainPlan};
 
-/// What a plan amounts to, as `train --dry-run` shows it.
+/// What a plan amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanSummary {
     /// Parameters of the whole model with its vocabulary padded.

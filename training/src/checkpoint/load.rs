@@ -23,7 +23,6 @@ use crate::plan::Architecture;
 pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
-    state: TrainingState,
     weights: TensorMap,
 }
 
@@ -51,11 +50,19 @@ impl Checkpoint {
         for file in &manifest.files {
             verify(&folder, file)?;
         }
-        let state = read_json(&folder.join(STATE))?;
+        let state: TrainingState = read_json(&folder.join(STATE))?;
+        if state.step != manifest.step {
+            return Err(TrainError::CheckpointFile {
+                path: folder.join(STATE),
+                what: "step",
+                expected: manifest.step.to_string(),
+                found: state.step.to_string(),
+            });
+        }
         let weights = TensorMap::open(&folder.join(MODEL))?;
         let specs = manifest.model.parameters();
         weights.check(&named(&specs, "").collect::<Vec<_>>())?;
-        Ok(Self { folder, manifest, state, weights })
+        Ok(Self { folder, manifest, weights })
     }
 
     /// The checkpoint's own folder.
@@ -66,11 +73,6 @@ impl Checkpoint {
     /// Optimizer steps done.
     pub fn step(&self) -> u64 {
         self.manifest.step
-    }
-
-    /// Where training stood.
-    pub fn state(&self) -> &TrainingState {
-        &self.state
     }
 
     /// The model and its sizes.
