@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
-use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
+use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
 use curation::{CurationConfig, CurationReport, curate};
 
 use crate::exit::Usage;
@@ -20,7 +20,10 @@ use crate::{GlobalArgs, config, output};
 /// the counts are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
 pub(crate) struct DedupArgs {
-    /// `.jsonl` files, folders of them, or `.txt` files as one document each; a text tree needs a configuration.
+    /// Files, folders or quoted globs of JSONL, or of text as one document per file; `.gz` and `.zst` are unpacked.
+    ///
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, and each may end in `.gz` or `.zst`. A
+    /// folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
@@ -43,6 +46,12 @@ pub(crate) struct DedupArgs {
     /// What to do with a record that cannot be read [default: fail].
     #[arg(long, value_name = "POLICY")]
     on_bad_line: Option<BadLinePolicy>,
+
+    /// What to do with a file that breaks off or is damaged [default: fail].
+    ///
+    /// A file whose last line ends inside its record is such a file, whatever --on-bad-line says.
+    #[arg(long, value_name = "POLICY")]
+    on_bad_file: Option<BadFilePolicy>,
 
     /// Threads to work on [default: all cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -69,6 +78,23 @@ impl From<BadLinePolicy> for OnBadLine {
             BadLinePolicy::Fail => Self::Fail,
             BadLinePolicy::Skip => Self::Skip,
             BadLinePolicy::Replace => Self::Replace,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BadFilePolicy {
+    /// Stop with the file, the place of the break and the number of documents before it.
+    Fail,
+    /// Keep the documents before the break, list the file in OUT/report.json, and go on.
+    KeepPrefix,
+}
+
+impl From<BadFilePolicy> for OnBadFile {
+    fn from(policy: BadFilePolicy) -> Self {
+        match policy {
+            BadFilePolicy::Fail => Self::Fail,
+            BadFilePolicy::KeepPrefix => Self::KeepPrefix,
         }
     }
 }
@@ -105,7 +131,12 @@ impl DedupArgs {
         let mut config: CurationConfig = match &self.config {
             Some(path) => config::read(path, overrides)?,
             None => {
-                let sources = self.inputs.iter().map(SourceConfig::guess).collect();
+                let sources = self
+                    .inputs
+                    .iter()
+                    .map(SourceConfig::detect)
+                    .collect::<Result<_, _>>()
+                    .context("cannot read the inputs")?;
                 let written = toml::to_string(&CurationConfig::of_paper(sources))
                     .context("cannot write down the inputs")?;
                 config::parse(&written, "the inputs", overrides)?
@@ -116,6 +147,9 @@ impl DedupArgs {
         }
         if let Some(policy) = self.on_bad_line {
             config.on_bad_line = policy.into();
+        }
+        if let Some(policy) = self.on_bad_file {
+            config.on_bad_file = policy.into();
         }
         if let Some(key) = &self.text_key {
             set_text_key(&mut config, key)?;
@@ -149,6 +183,15 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     }
     for (reason, &count) in &report.repaired {
         rows.push(row(&format!("documents repaired, {reason}"), count));
+    }
+    for truncated in &report.truncated_files {
+        rows.push(row(
+            &format!("documents kept of the broken {}", truncated.file),
+            truncated.documents,
+        ));
+    }
+    if !report.skipped_files.is_empty() {
+        rows.push(row("files left out", report.skipped_files.len() as u64));
     }
     let megabytes = report.bytes_in as f64 / 1e6;
     rows.push(vec!["megabytes in".into(), format!("{megabytes:.1}")]);
