@@ -33,7 +33,7 @@ pub mod linear;
 pub mod mappings;
 pub mod random;
 
-pub use cross_entropy::{LmHead, Targets, vocab_parallel_cross_entropy};
+pub use cross_entropy::{LmHead, Targets, TokenScore, vocab_parallel_cross_entropy};
 pub use embedding::{VocabParallelEmbedding, VocabParallelEmbeddingConfig, VocabularyRange};
 pub use group::TensorParallelGroup;
 pub use launch::{DEFAULT_TIMEOUT, Rank, launch, launch_with_timeout};
