@@ -9,8 +9,9 @@ use clap::{Args, ValueEnum};
 use evaluation::wikitext103::WikiText103;
 use evaluation::{EvalConfig, Task, evaluate};
 
+use crate::config::{self, Override, Resolved};
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, output};
+use crate::{GlobalArgs, output};
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 #[derive(Debug, Args)]
@@ -55,19 +56,13 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let mut config: EvalConfig = match &args.config {
-        Some(path) => config::read(path, &global.overrides)?,
-        None => config::parse("", "the defaults", &global.overrides)?,
-    };
-    config.overlap = args.overlap.unwrap_or(config.overlap);
-    config.limit = args.limit.or(config.limit);
-    config.tensor_parallel_size = args.tp.unwrap_or(config.tensor_parallel_size);
+    let resolved = args.config(global)?;
     let task = match args.task {
         TaskName::Wikitext103 => {
             Task::WikiText103(WikiText103 { name: "wikitext103".into(), data: args.data.clone() })
         }
     };
-    let plan = config.validate(args.checkpoint.clone(), vec![task])?;
+    let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
     let report = evaluate(&plan, progress).context("cannot evaluate")?;
     if global.json {
         output::json(&report)?;
@@ -75,4 +70,18 @@ pub(crate) fn run(
         output::text(&report.to_string())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl EvalArgs {
+    /// How to evaluate: the configuration or the paper's protocol, with flags and overrides on top.
+    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<EvalConfig>> {
+        let mut overrides = global.overrides();
+        overrides.extend(Override::flag("--overlap", "overlap", self.overlap)?);
+        overrides.extend(Override::flag("--limit", "limit", self.limit)?);
+        overrides.extend(Override::flag("--tp", "tensor_parallel_size", self.tp)?);
+        match &self.config {
+            Some(path) => config::read(path, &overrides),
+            None => config::over_defaults(&EvalConfig::default(), &overrides),
+        }
+    }
 }

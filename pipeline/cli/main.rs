@@ -7,6 +7,7 @@
 mod config;
 mod dedup;
 mod demo;
+mod dry_run;
 mod eval;
 mod exit;
 mod output;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::config::Override;
 use crate::progress::Progress;
 
 /// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
@@ -57,6 +59,13 @@ pub(crate) struct GlobalArgs {
     /// Say only warnings and errors, and draw no progress.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+}
+
+impl GlobalArgs {
+    /// What `--set` puts on top of the configuration.
+    fn overrides(&self) -> Vec<Override> {
+        self.overrides.iter().map(|assignment| Override::set(assignment)).collect()
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use training::{Resume, RunPaths, TrainConfig, TrainReport, train};
+use serde::Serialize;
+use training::{PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train};
 
+use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, exit, output};
+use crate::{GlobalArgs, exit, output};
 
 /// Train a model on a data folder, split over tensor-parallel ranks.
 ///
@@ -36,6 +39,14 @@ pub(crate) struct TrainArgs {
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
+
+    /// Print the resolved configuration with the source of each value, and what the run amounts to; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// With --dry-run: training speed, to tell how many days the run would take.
+    #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
+    tokens_per_second: Option<f64>,
 }
 
 pub(crate) fn run(
@@ -43,13 +54,15 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let mut config: TrainConfig = config::read(&args.config, &global.overrides)?;
-    if let Some(tp) = args.tp {
-        config.parallel.tensor_parallel_size = tp;
-    }
+    let resolved = args.config(global)?;
+    let written = ResolvedConfig::of(&resolved)?;
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
     let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
-    let plan = config.validate(paths).context("cannot start training")?;
+    let plan = resolved.config.validate(paths).context("cannot start training")?;
+    if args.dry_run {
+        written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = train(&plan, progress).context("training failed")?;
     if global.json {
         output::json(&report)?;
@@ -57,6 +70,40 @@ pub(crate) fn run(
         output::text(&summary(&report))?;
     }
     Ok(if report.stopped { ExitCode::from(exit::STOPPED) } else { ExitCode::SUCCESS })
+}
+
+impl TrainArgs {
+    /// What is to be done: the configuration with flags and overrides on top.
+    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
+        let mut overrides = global.overrides();
+        overrides.extend(Override::flag("--tp", "parallel.tensor_parallel_size", self.tp)?);
+        config::read(&self.config, &overrides)
+    }
+}
+
+/// What a run amounts to, and how long it takes at a given speed.
+#[derive(Debug, Serialize)]
+struct TrainDryRun {
+    #[serde(flatten)]
+    plan: PlanSummary,
+    /// Time of all steps; `None` where no speed was given.
+    days: Option<f64>,
+}
+
+impl TrainDryRun {
+    fn of(plan: &TrainPlan, tokens_per_second: Option<f64>) -> Self {
+        let plan = plan.summary();
+        let seconds = tokens_per_second.map(|speed| plan.tokens_total as f64 / speed);
+        Self { days: seconds.map(|seconds| seconds / 86_400.0), plan }
+    }
+}
+
+/// A number above zero.
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err("a number above 0 is needed".to_owned()),
+    }
 }
 
 /// What the run came to, as a table.
