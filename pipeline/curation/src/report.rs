@@ -185,7 +185,7 @@ mod tests {
             let file = Path::new("f.jsonl").into();
             let provenance =
                 Provenance { source: (*source).into(), file, line: Some(line), id: None };
-            ledger.add(Document { provenance, text: "text".to_owned() });
+            ledger.add(Document { provenance, title: None, text: "text".to_owned() });
         }
         ledger
     }
