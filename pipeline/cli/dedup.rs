@@ -1,13 +1,14 @@
 //! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
-use curation::{CurationConfig, CurationReport, curate};
+use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
 use crate::exit::Usage;
@@ -92,13 +93,24 @@ pub(crate) fn run(
             .context("cannot start the threads")?
             .install(|| curate(&plan, &args.out, progress)),
     }
-    .context("cannot curate the corpus")?;
+    .map_err(|error| failure(error, &args.out))?;
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&summary(&report))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to tell about a curation that did not come to its end.
+fn failure(error: CurationError, out: &Path) -> anyhow::Error {
+    match error {
+        CurationError::Stopped => anyhow!(
+            "stopped by a signal: {} was not written, and nothing half done is left. The same command begins again",
+            out.display()
+        ),
+        error => anyhow::Error::new(error).context("cannot curate the corpus"),
+    }
 }
 
 impl DedupArgs {
@@ -120,6 +132,7 @@ impl DedupArgs {
 
     /// The paper's cleaning of the inputs.
     fn inputs(&self, overrides: &[Override]) -> anyhow::Result<Resolved<CurationConfig>> {
+        self.check_named_once()?;
         let sources: Vec<_> = self.inputs.iter().map(SourceConfig::guess).collect();
         let count = sources.len();
         let mut resolved = config::over_defaults(&CurationConfig::of_paper(sources), overrides)?;
@@ -129,6 +142,20 @@ impl DedupArgs {
             }
         }
         Ok(resolved)
+    }
+
+    /// Refuses an input that is given twice, under whatever name: all its documents would be duplicates.
+    fn check_named_once(&self) -> anyhow::Result<()> {
+        let mut seen: BTreeMap<PathBuf, &Path> = BTreeMap::new();
+        for input in &self.inputs {
+            // What is not there is reported where it is read.
+            let Ok(path) = input.canonicalize() else { continue };
+            if let Some(first) = seen.insert(path, input) {
+                let (first, again) = (first.display(), input.display());
+                bail!(Usage(anyhow!("INPUT {again} is {first} once more: name it once")));
+            }
+        }
+        Ok(())
     }
 }
 

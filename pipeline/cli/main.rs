@@ -10,6 +10,7 @@ mod demo;
 mod dry_run;
 mod eval;
 mod exit;
+mod numbers;
 mod output;
 mod progress;
 mod shard;

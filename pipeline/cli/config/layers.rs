@@ -79,7 +79,7 @@ impl<'a> Layers<'a> {
         T::deserialize(ValueDeserializer::from(table)).map_err(|mut error| {
             let place = self.place(error.span().map_or(0, |span| span.start));
             if let Place::Override(Override { written, .. }) = place {
-                return Usage(anyhow!("{written}: {}", error.message())).into();
+                return Usage(anyhow!("{written}: {}", in_plain_words(error.message()))).into();
             }
             error.set_input(Some(self.text));
             self.fault(&error).into()
@@ -89,8 +89,33 @@ impl<'a> Layers<'a> {
     /// A fault of the text itself.
     fn fault(&self, error: &toml::de::Error) -> Usage {
         let name = self.name.unwrap_or("the defaults");
-        Usage(anyhow!("{name}: {}", error.to_string().trim_end()))
+        Usage(anyhow!("{name}: {}", in_plain_words(error.to_string().trim_end())))
     }
+}
+
+/// What stands in messages of the parser, and what a user should read there.
+const PLAIN_WORDS: [(&str, &str); 10] = [
+    ("expected a nonzero usize", "expected a whole number of at least 1"),
+    ("expected a nonzero u64", "expected a whole number of at least 1"),
+    ("expected usize", "expected a whole number"),
+    ("expected u64", "expected a whole number"),
+    ("expected f64", "expected a number"),
+    ("missing field", "missing key"),
+    ("unknown field", "unknown key"),
+    ("unknown variant", "unknown choice"),
+    ("wanted exactly 1 element, more than 1 element", "several choices where one is wanted"),
+    ("wanted exactly 1 element, found 0 elements", "no choice where one is wanted"),
+];
+
+/// A message of the parser without the names of Rust's types; the last line is what is wrong.
+fn in_plain_words(message: &str) -> String {
+    let (place, fault) = message.rsplit_once('\n').unwrap_or(("", message));
+    let mut fault =
+        PLAIN_WORDS.iter().fold(fault.to_owned(), |fault, (from, to)| fault.replace(from, to));
+    if let Some((start, _)) = fault.split_once("expected struct ") {
+        fault = format!("{start}expected a section");
+    }
+    if place.is_empty() { fault } else { format!("{place}\n{fault}") }
 }
 
 /// Applies one `section.key=value` whose text begins at `start`; a value that is no TOML is taken as a string.
