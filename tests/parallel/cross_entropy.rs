@@ -125,7 +125,7 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
     ];
     let expected = [1, 0, 150, 199, 0, 0];
     for size in [1, 2, 4] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let head = LmHead::new("head", TOKENS, &rank.tensor_parallel);
             let VocabularyRange { first, rows, tokens } =
                 VocabularyRange::new(TOKENS, &rank.tensor_parallel);
