@@ -1,0 +1,280 @@
+//! Every form of input through the program: the same shards from the same documents, and no shard from what cannot be read.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Dir, Run, pipeline, read_json, words};
+
+/// `pipeline dedup INPUT... --out OUT` in `dir`, with more arguments.
+fn dedup(dir: &Dir, inputs: &[&str], out: &str, more: &[&str]) -> Run {
+    let paths = inputs.iter().map(|input| dir.path(input).into_os_string());
+    let mut args = vec!["dedup".into()];
+    args.extend(paths);
+    args.extend(["--out".into(), dir.path(out).into_os_string()]);
+    args.extend(more.iter().map(Into::into));
+    pipeline(args)
+}
+
+/// Texts of fifty documents that are long enough and all different.
+fn texts() -> Vec<String> {
+    (0..50).map(|seed| words(seed, 150)).collect()
+}
+
+fn jsonl(texts: &[String]) -> Vec<u8> {
+    texts.iter().flat_map(|text| format!("{}\n", json!({ "text": text })).into_bytes()).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// The bytes of every shard file of a data folder, by name.
+fn shard(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|it| it == "bin" || it == "idx"))
+        .map(|path| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Names of everything in `dir`, sorted.
+fn names_in(dir: &Dir) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_same_documents_give_the_same_shards_in_every_form() {
+    let (dir, texts) = (Dir::new(), texts());
+    let lines = jsonl(&texts);
+    let (one, two) = lines.split_at(lines.len() / 2);
+    dir.write("plain.jsonl", &lines);
+    dir.write("one.jsonl.gz", gzip(&lines));
+    dir.write("two-members.jsonl.gz", [gzip(one), gzip(two)].concat());
+    dir.write("one.jsonl.zst", zstd(&lines));
+    dir.write("two-frames.jsonl.zst", [zstd(one), zstd(two)].concat());
+    for (number, text) in texts.iter().enumerate() {
+        dir.write(&format!("text/{number:02}.txt"), text);
+        dir.write(&format!("packed-text/{number:02}.txt.gz"), gzip(text.as_bytes()));
+        dir.write(&format!("parts/{number:02}.jsonl.zst"), zstd(&jsonl(&texts[number..=number])));
+    }
+    dir.write("parts/._00.jsonl.zst", "no data");
+
+    dedup(&dir, &["plain.jsonl"], "plain", &[]).success();
+    let expected = shard(&dir.path("plain"));
+    assert_eq!(expected.len(), 2);
+    for (number, input) in [
+        "one.jsonl.gz",
+        "two-members.jsonl.gz",
+        "one.jsonl.zst",
+        "two-frames.jsonl.zst",
+        "text",
+        "packed-text",
+        "parts",
+        "parts/*.jsonl.zst",
+        "{plain,nothing-else}.jsonl",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let out = format!("out-{number}");
+        dedup(&dir, &[input], &out, &[]).success();
+        assert!(shard(&dir.path(&out)) == expected, "{input}");
+    }
+}
+
+#[test]
+fn hidden_files_are_listed_with_their_reason_and_warned_of() {
+    let dir = Dir::new();
+    dir.write("in/x.jsonl", jsonl(&texts()[..2]));
+    dir.write("in/._x.jsonl", b"\0\x05\x16\x07");
+    let run = dedup(&dir, &["in"], "out", &[]).success();
+    assert!(run.stderr.contains("._x.jsonl (hidden)"), "{}", run.stderr);
+    assert!(run.stdout.contains("files left out"), "{}", run.stdout);
+    let report = read_json(&dir.path("out/report.json"));
+    let hidden = dir.path("in/._x.jsonl");
+    assert_eq!(report["skipped_files"], json!([{"file": hidden, "reason": "hidden"}]));
+    assert!(report["warnings"][0].as_str().unwrap().contains("left out of the input"), "{report}");
+}
+
+#[test]
+fn inputs_of_no_or_several_forms_are_refused_with_the_path_and_a_remedy() {
+    let dir = Dir::new();
+    fs::create_dir(dir.path("empty")).unwrap();
+    dir.write("data.xyz", "?");
+    dir.write("in/a.jsonl", jsonl(&texts()[..1]));
+    dir.write("in/README.md", "no data");
+    dir.write("mixed/a.jsonl", jsonl(&texts()[..1]));
+    dir.write("mixed/b.txt", &texts()[1]);
+    dir.write("wrong.jsonl", gzip(b"{}\n"));
+    dir.write("a.jsonl.gz", jsonl(&texts()[..1]));
+    let before = names_in(&dir);
+    for (inputs, path, remedy) in [
+        (&["data.xyz"][..], "data.xyz", "name a glob"),
+        (&["empty"], "empty", "holds no file"),
+        (&["in/*.gz"], "in/*.gz", "no file matches"),
+        (&["missing.jsonl"], "missing.jsonl", "No such file"),
+        (&["in"], "in/README.md", "name a glob that selects the files wanted"),
+        (&["mixed"], "mixed", "Give each form as a source of its own: "),
+        (&["wrong.jsonl"], "wrong.jsonl", "Rename it to"),
+        (&["a.jsonl.gz"], "a.jsonl.gz", "its first bytes say nothing that is compressed"),
+        (&["in/a.jsonl", "in/*.jsonl"], "in/a.jsonl", "name it once"),
+        (&["in/a.jsonl", "in/a.jsonl"], "in/a.jsonl", "name it once"),
+    ] {
+        let run = dedup(&dir, inputs, "out", &[]);
+        assert_eq!(run.code, 2, "{inputs:?}: {}", run.stderr);
+        assert!(run.stderr.contains(&dir.path(path).display().to_string()), "{}", run.stderr);
+        assert!(run.stderr.contains(remedy), "{inputs:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    }
+    assert_eq!(names_in(&dir), before, "nothing is left behind");
+
+    dedup(&dir, &["mixed/*.jsonl", "mixed/*.txt"], "out", &[]).success();
+}
+
+/// The only truncated file of a report.
+fn truncated(report: &Value) -> &Value {
+    let truncated = report["truncated_files"].as_array().unwrap();
+    assert_eq!(truncated.len(), 1, "{report}");
+    &truncated[0]
+}
+
+#[test]
+fn compressed_files_that_are_cut_leave_no_shard_or_their_readable_beginning() {
+    // Several blocks of Zstandard, which are read whole or not at all.
+    let texts: Vec<String> = (0..100).map(|seed| words(seed, 900)).collect();
+    let lines = jsonl(&texts);
+    for (name, packed) in [("a.jsonl.gz", gzip(&lines)), ("a.jsonl.zst", zstd(&lines))] {
+        let dir = Dir::new();
+        let path = dir.write(name, &packed[..packed.len() * 9 / 10]);
+        let run = dedup(&dir, &[name], "out", &["--on-bad-line", "skip"]);
+        assert_ne!(run.code, 0);
+        assert_eq!(names_in(&dir), [name], "no shard, no manifest");
+
+        let table = dedup(&dir, &[name], "out", &["--on-bad-file", "keep-prefix"]).success();
+        assert!(table.stderr.contains("breaks off at byte"), "{}", table.stderr);
+        assert!(table.stdout.contains("documents kept of the broken"), "{}", table.stdout);
+        let report = read_json(&dir.path("out/report.json"));
+        let truncated = truncated(&report);
+        let documents = truncated["documents"].as_u64().unwrap();
+        assert!((50..100).contains(&documents), "{name}: {documents}");
+        assert_eq!(truncated["file"], json!(path));
+        assert!(truncated["problem"].as_str().unwrap().contains("the file is cut off"));
+        assert_eq!(report["documents_kept"], documents);
+        assert!(report["warnings"].to_string().contains("breaks off at byte"), "{report}");
+
+        let offset = truncated["byte_offset"].as_u64().unwrap();
+        let expected = format!(
+            "{}: breaks off at byte {offset} of its uncompressed text, in line {}, after {documents} documents",
+            path.display(),
+            documents + 1
+        );
+        assert!(run.stderr.contains(&expected), "{}", run.stderr);
+        assert!(run.stderr.contains("--on-bad-file keep-prefix"), "{}", run.stderr);
+
+        dir.write("prefix.jsonl", jsonl(&texts[..documents as usize]));
+        dedup(&dir, &["prefix.jsonl"], "prefix", &[]).success();
+        assert!(shard(&dir.path("out")) == shard(&dir.path("prefix")), "{name}");
+    }
+}
+
+#[test]
+fn a_last_line_that_is_cut_leaves_no_shard_or_the_lines_before_it() {
+    let dir = Dir::new();
+    let lines = jsonl(&texts()[..10]);
+    let cut = lines.len() - 200;
+    dir.write("a.jsonl", &lines[..cut]);
+    for policy in ["fail", "skip", "replace"] {
+        let run = dedup(&dir, &["a.jsonl"], "out", &["--on-bad-line", policy]);
+        assert_ne!(run.code, 0);
+        let expected = format!(
+            "a.jsonl: breaks off at byte {cut}, in line 10, after 9 documents: the last record is cut off"
+        );
+        assert!(run.stderr.contains(&expected), "{}", run.stderr);
+        assert_eq!(names_in(&dir), ["a.jsonl"]);
+    }
+    let more = ["--json", "--set", "on_bad_file=keep-prefix"];
+    let report = dedup(&dir, &["a.jsonl"], "out", &more).success().json();
+    assert_eq!(report["documents_kept"], 9);
+    assert_eq!(truncated(&report)["byte_offset"], cut);
+}
+
+#[test]
+fn a_missing_key_among_good_lines_is_named_with_its_offset_and_both_remedies() {
+    let dir = Dir::new();
+    let texts = texts();
+    let (first, rest) = (jsonl(&texts[..2]), jsonl(&texts[2..9]));
+    dir.write("file.jsonl", [&first[..], b"{\"content\":\"...\"}\n", &rest].concat());
+    let run = dedup(&dir, &["file.jsonl"], "out", &[]);
+    assert_eq!(run.code, 2);
+    let message = "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content, or --on-bad-line skip";
+    assert!(run.stderr.contains(message), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("at byte {}", first.len())), "{}", run.stderr);
+    let more = ["--on-bad-line", "skip", "--json"];
+    let report = dedup(&dir, &["file.jsonl"], "out", &more).success().json();
+    assert_eq!(
+        (&report["documents_kept"], &report["rejected"]),
+        (&json!(9), &json!({"missing_key": 1}))
+    );
+}
+
+#[test]
+fn text_that_is_no_unicode_follows_the_policy_and_marks_and_controls_are_read() {
+    let dir = Dir::new();
+    let texts = texts();
+    let mut lines = jsonl(&texts[..6]);
+    let with = |number: usize, bytes: &[u8]| {
+        let record = json!({ "text": format!("HERE {}", texts[number]) }).to_string();
+        let (before, after) = record.split_once("HERE").unwrap();
+        [before.as_bytes(), bytes, after.as_bytes(), b"\n"].concat()
+    };
+    let seventh = lines.len() + with(6, b"").iter().position(|&byte| byte == b':').unwrap() + 2;
+    lines.extend(with(6, b"\xff\xfe\xe6"));
+    let eighth = lines.len() + with(7, b"").iter().position(|&byte| byte == b':').unwrap() + 2;
+    lines.extend(with(7, b"\\ud800"));
+    lines.extend(b"\xef\xbb\xbf");
+    lines.extend(with(8, b""));
+    lines.extend(with(9, "\0\u{2028}".as_bytes()));
+    dir.write("a.jsonl", &lines);
+
+    let run = dedup(&dir, &["a.jsonl"], "out", &[]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains(&format!("a.jsonl:7: invalid UTF-8 (byte {seventh})")),
+        "{}",
+        run.stderr
+    );
+    for (policy, kept, key) in [("skip", 8, "rejected"), ("replace", 10, "repaired")] {
+        let more = ["--on-bad-line", policy, "--json"];
+        let report = dedup(&dir, &["a.jsonl"], policy, &more).success().json();
+        assert_eq!(report["documents_kept"], kept);
+        assert_eq!(report[key], json!({"invalid_utf8": 1, "lone_surrogate": 1}));
+        let rejects = fs::read_to_string(dir.path(policy).join("rejects.jsonl")).unwrap();
+        let places: Vec<_> = rejects
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .map(|reject| {
+                (reject["line"].as_u64().unwrap(), reject["byte_offset"].as_u64().unwrap())
+            })
+            .collect();
+        assert_eq!(places, [(7, seventh as u64), (8, eighth as u64)]);
+    }
+}
