@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::Item;
 use super::compression::Compression;
+use super::form::{Content, Form};
 use crate::CorpusError;
 
 /// A file that could not be read to its end.
@@ -19,9 +20,10 @@ pub struct BrokenFile {
     pub path: Arc<Path>,
     /// Documents that were read from it before the break.
     pub documents: u64,
-    /// Where its text breaks off, in bytes of the uncompressed text.
+    /// Where its text breaks off, in bytes of the uncompressed text; of a Parquet file, where the row group begins that
+    /// cannot be read.
     pub byte_offset: u64,
-    /// The line that breaks off, counted from 1; `None` where the whole file is one document.
+    /// The line or row that breaks off, counted from 1; `None` where the whole file is one document.
     pub line: Option<u64>,
     /// What is wrong with it.
     pub problem: FileProblem,
@@ -34,10 +36,18 @@ impl fmt::Display for BrokenFile {
         let of_text = of_text(path);
         write!(formatter, "{}: breaks off at byte {byte_offset}{of_text}", path.display())?;
         if let Some(line) = line {
-            write!(formatter, ", in line {line}")?;
+            write!(formatter, ", in {} {line}", unit(path))?;
         }
         let plural = if *documents == 1 { "" } else { "s" };
         write!(formatter, ", after {documents} document{plural}: {problem}")
+    }
+}
+
+/// What documents of `path` are numbered by.
+fn unit(path: &Path) -> &'static str {
+    match Form::of_name(path) {
+        Some(Form { content: Content::Parquet, .. }) => "row",
+        _ => "line",
     }
 }
 

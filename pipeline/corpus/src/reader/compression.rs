@@ -45,14 +45,6 @@ impl Compression {
             Self::Zstd => "Zstandard",
         }
     }
-
-    /// The bytes that such a file begins with.
-    pub(super) fn mark(self) -> &'static [u8] {
-        match self {
-            Self::Gzip => b"\x1f\x8b",
-            Self::Zstd => b"\x28\xb5\x2f\xfd",
-        }
-    }
 }
 
 /// The bytes that a compressed file stands for.

@@ -7,7 +7,7 @@
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
 //! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `escapes`: lines of JSON; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `escapes`: lines of JSON; `parquet_file`: rows of a table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
 
 mod broken;
@@ -20,6 +20,7 @@ mod form;
 mod jsonl;
 mod lines;
 mod open_file;
+mod parquet_file;
 mod pattern;
 mod policy;
 mod record;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 
 use broken::{Break, Stop};
 pub use broken::{BrokenFile, FileProblem};
-pub use config::{JsonlConfig, SourceConfig, SourceFormat, TextTreeConfig};
+pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig};
 use files::FileList;
 pub use files::{SkipReason, Skipped};
 use open_file::{Keys, OpenFile, PendingFile};

@@ -11,7 +11,8 @@ pub struct Reject {
     /// File and line.
     pub provenance: Provenance,
     /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
-    /// faults of encoding and syntax, the first of the record for all others.
+    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file, the offset in the text of
+    /// the row.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
