@@ -3,7 +3,13 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
 use crate::support::{Dir, Run, pipeline, read_json, words};
@@ -35,6 +41,25 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// Writes the texts to a Parquet file in row groups of `rows_per_group`.
+fn write_parquet(path: &Path, texts: &[String], rows_per_group: usize) {
+    let schema = parse_message_type("message table { OPTIONAL BYTE_ARRAY text (UTF8); }").unwrap();
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let file = fs::File::create(path).unwrap();
+    let mut table =
+        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
+    for group in texts.chunks(rows_per_group) {
+        let values: Vec<ByteArray> = group.iter().map(|text| text.as_str().into()).collect();
+        let mut row_group = table.next_row_group().unwrap();
+        let mut column = row_group.next_column().unwrap().unwrap();
+        let is_there = vec![1; values.len()];
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&is_there), None).unwrap();
+        column.close().unwrap();
+        row_group.close().unwrap();
+    }
+    table.close().unwrap();
 }
 
 /// The bytes of every shard file of a data folder, by name.
@@ -77,6 +102,7 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
         dir.write(&format!("parts/{number:02}.jsonl.zst"), zstd(&jsonl(&texts[number..=number])));
     }
     dir.write("parts/._00.jsonl.zst", "no data");
+    write_parquet(&dir.path("two-groups.parquet"), &texts, 30);
 
     dedup(&dir, &["plain.jsonl"], "plain", &[]).success();
     let expected = shard(&dir.path("plain"));
@@ -88,6 +114,7 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
         "two-frames.jsonl.zst",
         "text",
         "packed-text",
+        "two-groups.parquet",
         "parts",
         "parts/*.jsonl.zst",
         "{plain,nothing-else}.jsonl",
@@ -194,6 +221,30 @@ fn compressed_files_that_are_cut_leave_no_shard_or_their_readable_beginning() {
         dedup(&dir, &["prefix.jsonl"], "prefix", &[]).success();
         assert!(shard(&dir.path("out")) == shard(&dir.path("prefix")), "{name}");
     }
+}
+
+#[test]
+fn a_parquet_file_that_is_cut_has_no_row_and_its_text_column_can_be_named() {
+    let dir = Dir::new();
+    write_parquet(&dir.path("a.parquet"), &texts()[..4], 2);
+    let bytes = fs::read(dir.path("a.parquet")).unwrap();
+    let cut = bytes.len() * 9 / 10;
+    let path = dir.write("cut.parquet", &bytes[..cut]);
+    let run = dedup(&dir, &["cut.parquet"], "out", &[]);
+    assert_eq!(run.code, 2);
+    let expected =
+        format!("{}: breaks off at byte {cut}, in row 1, after 0 documents: ", path.display());
+    assert!(run.stderr.contains(&expected), "{}", run.stderr);
+    let more = ["--on-bad-file", "keep-prefix", "--json"];
+    let report = dedup(&dir, &["cut.parquet", "a.parquet"], "out", &more).success().json();
+    assert_eq!(report["documents_kept"], 4);
+    assert_eq!(truncated(&report)["documents"], 0);
+
+    let run = dedup(&dir, &["a.parquet"], "other", &["--text-key", "content"]);
+    assert_eq!(run.code, 2);
+    let expected = "column \"content\" is absent (columns present: text)";
+    assert!(run.stderr.contains(expected), "{}", run.stderr);
+    assert!(!dir.path("other").exists());
 }
 
 #[test]

@@ -45,14 +45,20 @@ impl fmt::Display for BrokenFile {
 
 /// What documents of `path` are numbered by.
 fn unit(path: &Path) -> &'static str {
-    match Form::of_name(path) {
-        Some(Form { content: Content::Parquet, .. }) => "row",
-        _ => "line",
-    }
+    if is_parquet(path) { "row" } else { "line" }
+}
+
+fn is_parquet(path: &Path) -> bool {
+    Form::of_name(path).is_some_and(|form| form.content == Content::Parquet)
+}
+
+/// What the offset of a fault in a record of `path` counts, where it is not the bytes of the file.
+pub(super) fn of_record(path: &Path) -> &'static str {
+    if is_parquet(path) { " of the row's text" } else { of_text(path) }
 }
 
 /// What an offset into `path` counts, where it is not the bytes of the file.
-pub(super) fn of_text(path: &Path) -> &'static str {
+fn of_text(path: &Path) -> &'static str {
     Compression::of_name(path).map_or("", |_| " of its uncompressed text")
 }
 

@@ -10,6 +10,13 @@
 //! text_key = "text"
 //!
 //! [[source]]
+//! name = "wikipedia"
+//! paths = ["wikipedia/**/*.parquet"]
+//! [source.parquet]
+//! text_column = "text"
+//! title_column = "title"
+//!
+//! [[source]]
 //! name = "manuals"
 //! paths = ["manuals/"]
 //! [source.text]

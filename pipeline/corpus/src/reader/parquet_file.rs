@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,12 +72,12 @@ impl ParquetReader {
         }
         while self.batch.is_empty() {
             let Some(opened) = &mut self.opened else { return Ok(None) };
-            match opened.next_batch() {
+            match caught(|| opened.next_batch()) {
                 Ok(Some(rows)) => self.batch.extend(rows),
                 Ok(None) => return Ok(None),
                 Err(error) => {
-                    let (row_group, byte_offset) = (opened.row_group, opened.row_group_offset());
-                    return Err(stop(&self.path, error, Some(row_group), byte_offset, self.rows));
+                    let (number, byte_offset) = (opened.row_group + 1, opened.row_group_offset());
+                    return Err(stop(&self.path, error, Some(number), byte_offset, self.rows));
                 }
             }
         }
@@ -151,8 +152,8 @@ impl OpenedFile {
         let file = File::open(path).map_err(CorpusError::io("open", path))?;
         check_first_bytes(path, &file)?;
         let bytes = file.metadata().map_err(CorpusError::io("read", path))?.len();
-        let file =
-            SerializedFileReader::new(file).map_err(|error| stop(path, error, None, bytes, 0))?;
+        let file = caught(|| SerializedFileReader::new(file))
+            .map_err(|error| stop(path, error, None, bytes, 0))?;
         let columns =
             find_columns(path, file.metadata().file_metadata().schema_descr().columns(), config)?;
         Ok(Self { file, columns, row_group: 0, readers: None, bytes_read: 0 })
@@ -326,11 +327,19 @@ fn read_values<T: DataType>(
         .collect())
 }
 
+/// What `read` finds. The decoders of this format index what the file says without asking whether it is there, so that some
+/// damage ends in a panic: it is an error of the file, which is not touched again after it.
+fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(ParquetError::General("its lengths or offsets contradict one another".to_owned()))
+    })
+}
+
 /// Where and why a file cannot be read on.
 fn stop(
     path: &Path,
     error: ParquetError,
-    row_group: Option<usize>,
+    row_group_number: Option<usize>,
     byte_offset: u64,
     rows: u64,
 ) -> Stop {
@@ -344,7 +353,7 @@ fn stop(
         },
         error => error,
     };
-    let message = match (error, row_group) {
+    let message = match (error, row_group_number) {
         (ParquetError::General(message), None) => message,
         (ParquetError::General(message), Some(number)) => format!("row group {number}: {message}"),
         (error, None) => error.to_string(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::broken::of_text;
+use super::broken::of_record;
 use crate::Provenance;
 
 /// A record that cannot be read as it stands.
@@ -22,7 +22,7 @@ pub struct Reject {
 impl fmt::Display for Reject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { provenance, byte_offset, reason } = self;
-        let (remedy, of_text) = (reason.remedy(), of_text(&provenance.file));
+        let (remedy, of_text) = (reason.remedy(), of_record(&provenance.file));
         match reason {
             RejectReason::MissingKey { .. } => write!(
                 formatter,
