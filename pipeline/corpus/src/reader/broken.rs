@@ -99,9 +99,15 @@ pub(super) struct Break {
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The file breaks off; what is done about that is decided by its [`OnBadFile`](super::OnBadFile).
-    Broken(Break),
+    Broken(Box<Break>),
     /// Nothing more can be read at all.
     Failed(CorpusError),
+}
+
+impl From<Break> for Stop {
+    fn from(at: Break) -> Self {
+        Self::Broken(Box::new(at))
+    }
 }
 
 impl From<CorpusError> for Stop {

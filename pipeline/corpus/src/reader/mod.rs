@@ -138,7 +138,7 @@ impl Sources {
             let item = match file.next_item(self.policy.on_bad_line) {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => None,
-                Err(Stop::Broken(at)) => self.break_off(at)?,
+                Err(Stop::Broken(at)) => self.break_off(&at)?,
                 Err(Stop::Failed(error)) => return Err(error),
             };
             self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
@@ -149,16 +149,16 @@ impl Sources {
     }
 
     /// Fails, or notes that the open file breaks off; what could be read of its last document is still an item.
-    fn break_off(&mut self, at: Break) -> Result<Option<Item>, CorpusError> {
+    fn break_off(&mut self, at: &Break) -> Result<Option<Item>, CorpusError> {
         let Some(file) = &self.current else { return Ok(None) };
-        let mut broken = file.broken_at(&at);
+        let mut broken = file.broken_at(at);
         match self.policy.on_bad_file {
             OnBadFile::Fail => Err(CorpusError::BrokenFile(Box::new(broken))),
             OnBadFile::KeepPrefix => {
                 tracing::warn!("{broken}; what stands before the break is kept");
                 broken.documents += u64::from(at.salvaged.as_ref().is_some_and(Item::is_document));
                 self.broken.push(broken);
-                Ok(at.salvaged)
+                Ok(at.salvaged.clone())
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) struct ParquetReader {
     path: Arc<Path>,
     config: Arc<ParquetConfig>,
     /// The file, once the first row was asked for.
-    opened: Option<OpenedFile>,
+    opened: Option<Box<OpenedFile>>,
     batch: VecDeque<Row>,
     /// Rows before the next.
     rows: u64,
@@ -68,7 +68,7 @@ impl ParquetReader {
     /// The next row, or `None` at the end of the file.
     pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
         if self.opened.is_none() {
-            self.opened = Some(OpenedFile::open(&self.path, &self.config)?);
+            self.opened = Some(Box::new(OpenedFile::open(&self.path, &self.config)?));
         }
         while self.batch.is_empty() {
             let Some(opened) = &mut self.opened else { return Ok(None) };
@@ -359,7 +359,7 @@ fn stop(
         (error, None) => error.to_string(),
         (error, Some(number)) => format!("row group {number}: {error}"),
     };
-    Stop::Broken(Break {
+    Stop::from(Break {
         byte_offset,
         line: Some(rows + 1),
         problem: FileProblem::Damaged { form: "Parquet", message },
