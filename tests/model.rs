@@ -8,7 +8,7 @@ use training::TrainError;
 use training::backend::{Activation, CpuAutodiff};
 use training::model::{Gpt2, Gpt2Config, KeyedInit, ParameterSource, ParameterSpec};
 use training::parallel::random::DropoutKey;
-use training::parallel::{TensorParallelGroup, launch};
+use training::parallel::{ParallelDims, TensorParallelGroup, launch};
 
 use self::gradients::{Gradients, gradients_of};
 
@@ -59,7 +59,7 @@ fn run(
     (inputs, targets, weights): &(Vec<u32>, Vec<u32>, Vec<f32>),
     dropout: Option<DropoutKey>,
 ) -> Vec<(f32, Gradients)> {
-    launch(size, |rank| {
+    launch(ParallelDims::one_replica(size), |rank| {
         let device = Default::default();
         let model = Gpt2::<CpuAutodiff>::init(config, source, &rank.tensor_parallel, &device)?;
         let loss = model.loss(tokens(inputs, batch), targets, weights, dropout.as_ref());
@@ -178,7 +178,7 @@ fn dropout_masks_belong_to_samples_not_to_batches() {
 }
 
 #[test]
-fn losses_of_chosen_rows_are_those_of_the_whole_batch() {
+fn scores_of_chosen_rows_are_those_of_the_whole_batch() {
     let (config, device) = (small_config(), Default::default());
     let group = TensorParallelGroup::single();
     let model =
@@ -186,12 +186,13 @@ fn losses_of_chosen_rows_are_those_of_the_whole_batch() {
             .unwrap();
     let (inputs, targets, _) = made_up_batch(2, 24, 301);
     let all: Vec<usize> = (0..48).collect();
-    let every = model.token_losses(tokens(&inputs, 2), &targets, &all);
+    let every = model.token_scores(tokens(&inputs, 2), &targets, &all);
     let rows = [0, 7, 23, 24, 47];
     let chosen: Vec<u32> = rows.iter().map(|&row| targets[row]).collect();
-    let losses = model.token_losses(tokens(&inputs, 2), &chosen, &rows);
-    let expected: Vec<f32> = rows.iter().map(|&row| every[row]).collect();
-    assert!(worst_difference(&losses, &expected) < 1e-6);
+    for (score, &row) in model.token_scores(tokens(&inputs, 2), &chosen, &rows).iter().zip(&rows) {
+        assert!((score.loss - every[row].loss).abs() < 1e-6);
+        assert_eq!(score.predicted, every[row].predicted);
+    }
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn a_model_that_does_not_split_asks_its_source_for_nothing() {
             panic!("nothing is allocated for a model that cannot be split")
         }
     }
-    let result = launch(3, |rank| {
+    let result = launch(ParallelDims::one_replica(3), |rank| {
         let (config, device) = (small_config(), Default::default());
         Gpt2::<CpuAutodiff>::init(&config, &Untouched, &rank.tensor_parallel, &device).map(|_| ())
     });

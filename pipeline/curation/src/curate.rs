@@ -18,8 +18,7 @@ use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    CurationReport, HotBucketReport, largest_clusters, peak_rss_bytes, source_counts,
-    source_warnings,
+    CurationReport, HotBucketReport, largest_clusters, source_counts, source_warnings,
 };
 use crate::{CurationError, CurationPlan};
 
@@ -315,7 +314,7 @@ fn report(
         tokens: shard.tokens,
         bytes_in: input.bytes,
         seconds: started.elapsed().as_secs_f64(),
-        peak_rss_bytes: peak_rss_bytes(),
+        peak_rss_bytes: corpus::machine::peak_rss_bytes(),
         contamination,
         clusters: largest_clusters(ledger),
         sources,

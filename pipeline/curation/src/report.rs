@@ -160,14 +160,6 @@ pub(crate) fn source_warnings(sources: &BTreeMap<String, SourceCounts>) -> Vec<S
         .collect()
 }
 
-/// The most memory that this process has held, in bytes; `None` where the system does not tell.
-pub(crate) fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
