@@ -33,6 +33,17 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "N")]
     tp: Option<NonZeroUsize>,
 
+    /// Copies of the model, each of which takes its share of every global batch; overrides
+    /// parallel.data_parallel_size.
+    #[arg(long, value_name = "N")]
+    dp: Option<NonZeroUsize>,
+
+    /// Write which samples each step takes to OUT/samples.jsonl.
+    ///
+    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in every epoch.
+    #[arg(long)]
+    log_samples: bool,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
@@ -47,8 +58,16 @@ pub(crate) fn run(
     if let Some(tp) = args.tp {
         config.parallel.tensor_parallel_size = tp;
     }
+    if let Some(dp) = args.dp {
+        config.parallel.data_parallel_size = dp;
+    }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
-    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
+    let paths = RunPaths {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        resume,
+        log_samples: args.log_samples,
+    };
     let plan = config.validate(paths).context("cannot start training")?;
     let report = train(&plan, progress).context("training failed")?;
     if global.json {
@@ -67,6 +86,7 @@ pub(crate) fn summary(report: &TrainReport) -> String {
     output::table(&[
         row("parameters", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
+        row("data-parallel size", report.data_parallel_size.to_string()),
         row("steps", count(report.steps)),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
