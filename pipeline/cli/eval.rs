@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use evaluation::wikitext103::WikiText103;
+use evaluation::lambada::{self, Lambada};
+use evaluation::wikitext103::{self, WikiText103};
 use evaluation::{EvalConfig, Task, evaluate};
 
 use crate::progress::Progress;
@@ -23,7 +24,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set.
+    /// Test set: a file as its task says.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
@@ -31,11 +32,11 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Tokens between the starts of two windows [default: 32].
+    /// Tokens between the starts of two windows of wikitext103 [default: 32].
     #[arg(long, value_name = "N")]
     overlap: Option<NonZeroUsize>,
 
-    /// Score only the first N windows; the result is marked as partial.
+    /// Score only the first N windows or examples; the result is marked as partial.
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
 
@@ -48,6 +49,20 @@ pub(crate) struct EvalArgs {
 enum TaskName {
     /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with `<unk>`).
     Wikitext103,
+    /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL with a `text` in each line.
+    Lambada,
+}
+
+impl TaskName {
+    /// The task on the test set `data`.
+    fn on(self, data: PathBuf) -> Task {
+        match self {
+            Self::Wikitext103 => {
+                Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
+            }
+            Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
+        }
+    }
 }
 
 pub(crate) fn run(
@@ -62,11 +77,7 @@ pub(crate) fn run(
     config.overlap = args.overlap.unwrap_or(config.overlap);
     config.limit = args.limit.or(config.limit);
     config.tensor_parallel_size = args.tp.unwrap_or(config.tensor_parallel_size);
-    let task = match args.task {
-        TaskName::Wikitext103 => {
-            Task::WikiText103(WikiText103 { name: "wikitext103".into(), data: args.data.clone() })
-        }
-    };
+    let task = args.task.on(args.data.clone());
     let plan = config.validate(args.checkpoint.clone(), vec![task])?;
     let report = evaluate(&plan, progress).context("cannot evaluate")?;
     if global.json {
