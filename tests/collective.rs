@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use training::TrainError;
 use training::parallel::collective::{CollectiveError, ReduceOp};
-use training::parallel::{Rank, launch, launch_with_timeout};
+use training::parallel::{ParallelDims, Rank, launch, launch_with_timeout};
 
 /// How long ranks wait for one that will not come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ fn all_reduce_adds_in_rank_order_on_every_rank() {
     // Below and above the size from which ranks share the work, and none at all.
     for numbers in [0, 1, 1000, 50_001] {
         let value = |rank: usize, i: usize| 0.1 * (rank + 1) as f32 + 1e-3 * i as f32;
-        let results = launch(4, |rank| {
+        let results = launch(ParallelDims::one_replica(4), |rank| {
             let mut sum: Vec<f32> = (0..numbers).map(|i| value(rank.index(), i)).collect();
             let mut max = sum.clone();
             rank.tensor_parallel.all_reduce("sum", &mut sum, ReduceOp::Sum);
@@ -37,7 +37,7 @@ fn all_reduce_adds_in_rank_order_on_every_rank() {
 #[test]
 fn a_maximum_with_something_that_is_not_a_number_is_not_a_number() {
     for broken in 0..3 {
-        let results = launch(3, |rank| {
+        let results = launch(ParallelDims::one_replica(3), |rank| {
             let mut value = [if rank.index() == broken { f32::NAN } else { 1.0 }];
             rank.tensor_parallel.all_reduce("max", &mut value, ReduceOp::Max);
             Ok(value[0])
@@ -49,7 +49,7 @@ fn a_maximum_with_something_that_is_not_a_number_is_not_a_number() {
 #[test]
 fn gather_and_broadcast_give_every_rank_the_same() {
     for size in [1, 3] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let collective = rank.tensor_parallel.collective();
             let own = rank.index() as f32;
             let gathered = collective.all_gather("gather", &[own, own + 0.5])?;
@@ -69,7 +69,7 @@ fn gather_and_broadcast_give_every_rank_the_same() {
 
 #[test]
 fn many_calls_of_all_kinds_stay_in_step() {
-    let results = launch(3, |rank| {
+    let results = launch(ParallelDims::one_replica(3), |rank| {
         let mut total = 0.0;
         for round in 0..500 {
             let mut buffer = vec![(rank.index() + round) as f32; 1 + round * 40];
@@ -86,7 +86,7 @@ fn many_calls_of_all_kinds_stay_in_step() {
 /// must come at once.
 fn failing(work: impl Fn(Rank) -> Result<(), TrainError> + Sync) -> TrainError {
     let started = Instant::now();
-    let error = launch_with_timeout(3, FOREVER, work).unwrap_err();
+    let error = launch_with_timeout(ParallelDims::one_replica(3), FOREVER, work).unwrap_err();
     assert!(started.elapsed() < FOREVER / 2, "the other ranks were not woken");
     error
 }
@@ -121,7 +121,7 @@ fn a_rank_that_returns_an_error_ends_all_at_once() {
 #[test]
 fn a_rank_that_hangs_ends_the_others_in_time() {
     let gave_up = Gate::default();
-    let result = launch_with_timeout(3, PATIENCE, |rank| {
+    let result = launch_with_timeout(ParallelDims::one_replica(3), PATIENCE, |rank| {
         reduce(&rank, "layer.mlp.g", 6);
         if rank.index() == 1 {
             gave_up.wait(); // hangs for as long as the others have patience
@@ -160,7 +160,7 @@ impl Gate {
 
 #[test]
 fn a_rank_that_has_left_is_missed() {
-    let result = launch_with_timeout(3, PATIENCE, |rank| {
+    let result = launch_with_timeout(ParallelDims::one_replica(3), PATIENCE, |rank| {
         if rank.index() != 0 {
             reduce(&rank, "loss.sum", 5);
         }
@@ -221,4 +221,87 @@ fn a_group_that_came_apart_in_the_backward_pass_ends() {
         Ok(())
     });
     assert_eq!(error.to_string(), "rank 1 panicked: no backward here");
+}
+
+const GRID: ParallelDims = ParallelDims { tensor: 2, data: 2 };
+
+#[test]
+fn ranks_of_a_grid_meet_in_rows_and_in_columns() {
+    let results = launch(GRID, |rank| {
+        let own = [rank.index() as f32];
+        let replica = rank.tensor_parallel.collective().all_gather("replica", &own)?;
+        let part = rank.data_parallel.collective().all_gather("part", &own)?;
+        Ok((rank.index(), rank.is_main(), replica, part))
+    });
+    assert_eq!(
+        results.unwrap(),
+        [
+            (0, true, vec![0.0, 1.0], vec![0.0, 2.0]),
+            (1, false, vec![0.0, 1.0], vec![1.0, 3.0]),
+            (2, false, vec![2.0, 3.0], vec![0.0, 2.0]),
+            (3, false, vec![2.0, 3.0], vec![1.0, 3.0]),
+        ]
+    );
+}
+
+#[test]
+fn a_wish_of_any_rank_is_known_to_all() {
+    for asking in 0..4 {
+        let results = launch(GRID, |rank| Ok(rank.any("stop", rank.index() == asking)?));
+        assert_eq!(results.unwrap(), [true; 4]);
+    }
+    assert_eq!(launch(GRID, |rank| Ok(rank.any("stop", false)?)).unwrap(), [false; 4]);
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_whole_grid_at_once() {
+    let started = Instant::now();
+    let error = launch_with_timeout(GRID, FOREVER, |rank| {
+        if rank.index() == 3 {
+            return Err(TrainError::UnknownParameter { path: "nowhere".to_owned() });
+        }
+        // Rank 0 waits for rank 2 alone, which waits for rank 3.
+        reduce(&rank, "layer.mlp.g", 8);
+        rank.data_parallel.collective().all_reduce("gradients", &mut [0.0], ReduceOp::Sum)?;
+        Ok(())
+    });
+    let message = error.unwrap_err().to_string();
+    assert_eq!(message, "rank 3 (tensor 1 of 2, data 1 of 2): the model has no parameter nowhere");
+    assert!(started.elapsed() < FOREVER / 2, "the other ranks were not woken");
+}
+
+#[test]
+fn ranks_that_come_apart_between_replicas_are_named_by_their_places() {
+    let error = launch_with_timeout(GRID, FOREVER, |rank| {
+        let numbers = if rank.data_parallel.rank() == 0 { 8 } else { 9 };
+        let mut buffer = vec![0.0; numbers];
+        rank.data_parallel.collective().all_reduce("gradients", &mut buffer, ReduceOp::Sum)?;
+        Ok(())
+    });
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("(call 0, 8 numbers)"), "{message}");
+    assert!(message.contains("data 0 of 2)") && message.contains("data 1 of 2)"), "{message}");
+}
+
+#[test]
+fn patience_without_end_is_no_panic() {
+    let results = launch_with_timeout(GRID, Duration::MAX, |rank| {
+        reduce(&rank, "first", 3);
+        Ok(())
+    });
+    assert!(results.is_ok());
+}
+
+#[test]
+fn a_barrier_waits_for_as_long_as_every_rank_lives() {
+    let came = Gate::default();
+    let results = launch_with_timeout(ParallelDims::one_replica(2), Duration::ZERO, |rank| {
+        if rank.index() == 0 {
+            came.wait();
+        } else {
+            came.open();
+        }
+        Ok(rank.tensor_parallel.collective().barrier("checkpoint.written")?)
+    });
+    assert!(results.is_ok(), "{results:?}");
 }

@@ -8,7 +8,7 @@ use training::TrainError;
 use training::backend::{Activation, CpuAutodiff};
 use training::model::{Gpt2, Gpt2Config, KeyedInit, ParameterSource, ParameterSpec};
 use training::parallel::random::DropoutKey;
-use training::parallel::{TensorParallelGroup, launch};
+use training::parallel::{ParallelDims, TensorParallelGroup, launch};
 
 use self::gradients::{Gradients, gradients_of};
 
@@ -59,7 +59,7 @@ fn run(
     (inputs, targets, weights): &(Vec<u32>, Vec<u32>, Vec<f32>),
     dropout: Option<DropoutKey>,
 ) -> Vec<(f32, Gradients)> {
-    launch(size, |rank| {
+    launch(ParallelDims::one_replica(size), |rank| {
         let device = Default::default();
         let model = Gpt2::<CpuAutodiff>::init(config, source, &rank.tensor_parallel, &device)?;
         let loss = model.loss(tokens(inputs, batch), targets, weights, dropout.as_ref());
@@ -220,7 +220,7 @@ fn a_model_that_does_not_split_asks_its_source_for_nothing() {
             panic!("nothing is allocated for a model that cannot be split")
         }
     }
-    let result = launch(3, |rank| {
+    let result = launch(ParallelDims::one_replica(3), |rank| {
         let (config, device) = (small_config(), Default::default());
         Gpt2::<CpuAutodiff>::init(&config, &Untouched, &rank.tensor_parallel, &device).map(|_| ())
     });

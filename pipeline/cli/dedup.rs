@@ -1,17 +1,19 @@
 //! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
-use curation::{CurationConfig, CurationReport, curate};
+use curation::{CurationConfig, CurationError, CurationReport, curate};
 
+use crate::config::{self, Override, Resolved};
 use crate::exit::Usage;
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, output};
+use crate::{GlobalArgs, output};
 
 /// Curate a corpus: filter, remove duplicates and test data, tokenize, shard.
 ///
@@ -78,7 +80,8 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let mut plan = args.config(&global.overrides)?.validate()?;
+    let resolved = args.config(global)?;
+    let mut plan = resolved.config.validate()?;
     if args.overwrite {
         plan.existing = Existing::Replace;
     }
@@ -90,7 +93,7 @@ pub(crate) fn run(
             .context("cannot start the threads")?
             .install(|| curate(&plan, &args.out, progress)),
     }
-    .context("cannot curate the corpus")?;
+    .map_err(|error| failure(error, &args.out))?;
     if global.json {
         output::json(&report)?;
     } else {
@@ -99,36 +102,70 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-impl DedupArgs {
-    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and overrides on top.
-    fn config(&self, overrides: &[String]) -> anyhow::Result<CurationConfig> {
-        let mut config: CurationConfig = match &self.config {
-            Some(path) => config::read(path, overrides)?,
-            None => {
-                let sources = self.inputs.iter().map(SourceConfig::guess).collect();
-                let written = toml::to_string(&CurationConfig::of_paper(sources))
-                    .context("cannot write down the inputs")?;
-                config::parse(&written, "the inputs", overrides)?
-            }
-        };
-        if let Some(tokenizer) = &self.tokenizer {
-            config.tokenizer.clone_from(tokenizer);
-        }
-        if let Some(policy) = self.on_bad_line {
-            config.on_bad_line = policy.into();
-        }
-        if let Some(key) = &self.text_key {
-            set_text_key(&mut config, key)?;
-        }
-        Ok(config)
+/// What to tell about a curation that did not come to its end.
+fn failure(error: CurationError, out: &Path) -> anyhow::Error {
+    match error {
+        CurationError::Stopped => anyhow!(
+            "stopped by a signal: {} was not written, and nothing half done is left. The same command begins again",
+            out.display()
+        ),
+        error => anyhow::Error::new(error).context("cannot curate the corpus"),
     }
 }
 
-fn set_text_key(config: &mut CurationConfig, key: &str) -> anyhow::Result<()> {
+impl DedupArgs {
+    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and overrides on top.
+    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<CurationConfig>> {
+        let mut overrides = global.overrides();
+        overrides.extend(Override::flag("--tokenizer", "tokenizer", self.tokenizer.as_ref())?);
+        let policy = self.on_bad_line.map(OnBadLine::from);
+        overrides.extend(Override::flag("--on-bad-line", "on_bad_line", policy)?);
+        let mut resolved = match &self.config {
+            Some(path) => config::read(path, &overrides)?,
+            None => self.inputs(&overrides)?,
+        };
+        if let Some(key) = &self.text_key {
+            set_text_key(&mut resolved, key)?;
+        }
+        Ok(resolved)
+    }
+
+    /// The paper's cleaning of the inputs.
+    fn inputs(&self, overrides: &[Override]) -> anyhow::Result<Resolved<CurationConfig>> {
+        self.check_named_once()?;
+        let sources: Vec<_> = self.inputs.iter().map(SourceConfig::guess).collect();
+        let count = sources.len();
+        let mut resolved = config::over_defaults(&CurationConfig::of_paper(sources), overrides)?;
+        for index in 0..count {
+            for key in ["name", "paths"] {
+                resolved.origins.note_default(format!("source.{index}.{key}"), "INPUT");
+            }
+        }
+        Ok(resolved)
+    }
+
+    /// Refuses an input that is given twice, under whatever name: all its documents would be duplicates.
+    fn check_named_once(&self) -> anyhow::Result<()> {
+        let mut seen: BTreeMap<PathBuf, &Path> = BTreeMap::new();
+        for input in &self.inputs {
+            // What is not there is reported where it is read.
+            let Ok(path) = input.canonicalize() else { continue };
+            if let Some(first) = seen.insert(path, input) {
+                let (first, again) = (first.display(), input.display());
+                bail!(Usage(anyhow!("INPUT {again} is {first} once more: name it once")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has every JSONL source take its text from `key`.
+fn set_text_key(resolved: &mut Resolved<CurationConfig>, key: &str) -> anyhow::Result<()> {
     let mut is_used = false;
-    for source in &mut config.sources {
+    for (index, source) in resolved.config.sources.iter_mut().enumerate() {
         if let SourceFormat::Jsonl(jsonl) = &mut source.format {
             key.clone_into(&mut jsonl.text_key);
+            resolved.origins.note(format!("source.{index}.jsonl.text_key"), "--text-key");
             is_used = true;
         }
     }

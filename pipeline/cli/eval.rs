@@ -4,14 +4,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evaluation::lambada::{self, Lambada};
 use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{EvalConfig, Task, evaluate};
+use evaluation::{EvalConfig, EvalError, Task, evaluate};
 
+use crate::GlobalArgs;
+use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
+use crate::numbers::count;
+use crate::output::{self, ReportFile};
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, output};
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 #[derive(Debug, Args)]
@@ -33,16 +37,28 @@ pub(crate) struct EvalArgs {
     config: Option<PathBuf>,
 
     /// Tokens between the starts of two windows of wikitext103 [default: 32].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     overlap: Option<NonZeroUsize>,
 
     /// Score only the first N windows or examples; the result is marked as partial.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<NonZeroUsize>,
 
     /// Tensor-parallel ranks, one thread each [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
+
+    /// Write the report there too, as JSON: whole when all is measured, or not at all.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Replace the report OUT if it is there already.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+
+    /// Print the resolved settings with the source of each value, and what would be scored; write nothing.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -70,20 +86,51 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let mut config: EvalConfig = match &args.config {
-        Some(path) => config::read(path, &global.overrides)?,
-        None => config::parse("", "the defaults", &global.overrides)?,
-    };
-    config.overlap = args.overlap.unwrap_or(config.overlap);
-    config.limit = args.limit.or(config.limit);
-    config.tensor_parallel_size = args.tp.unwrap_or(config.tensor_parallel_size);
+    let resolved = args.config(global)?;
+    let written = ResolvedConfig::of(&resolved)?;
     let task = args.task.on(args.data.clone());
-    let plan = config.validate(args.checkpoint.clone(), vec![task])?;
-    let report = evaluate(&plan, progress).context("cannot evaluate")?;
+    let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    if args.dry_run {
+        written.print(&plan.summary()?, global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = match &args.out {
+        Some(path) => Some(ReportFile::begin(path, args.overwrite)?),
+        None => None,
+    };
+    let report = evaluate(&plan, progress).map_err(failure)?;
+    if let Some(file) = out {
+        file.finish(&report)?;
+    }
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report.to_string())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to tell about an evaluation that did not come to its end.
+fn failure(error: EvalError) -> anyhow::Error {
+    match error {
+        EvalError::Stopped => anyhow!(
+            "stopped by a signal before all was scored: there is no result, and nothing was written. \
+             The same command begins again"
+        ),
+        error => anyhow::Error::new(error).context("cannot evaluate"),
+    }
+}
+
+impl EvalArgs {
+    /// How to evaluate: the configuration or the paper's protocol, with flags and overrides on top.
+    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<EvalConfig>> {
+        let mut overrides = global.overrides();
+        overrides.extend(Override::flag("--overlap", "overlap", self.overlap)?);
+        overrides.extend(Override::flag("--limit", "limit", self.limit)?);
+        overrides.extend(Override::flag("--tp", "tensor_parallel_size", self.tp)?);
+        match &self.config {
+            Some(path) => config::read(path, &overrides),
+            None => config::over_defaults(&EvalConfig::default(), &overrides),
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Scripts tell by the code whether to mend the call (2), look at the machine (1), look at the training (3) or just call again (75).
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use corpus::CorpusError;
 use curation::CurationError;
@@ -58,7 +58,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
 
 fn corpus_code(error: &CorpusError) -> u8 {
     match error {
-        CorpusError::Io { action, .. } => io_code(action),
+        CorpusError::Io { action, source, .. } => io_code(action, source),
         _ => USAGE,
     }
 }
@@ -66,7 +66,7 @@ fn corpus_code(error: &CorpusError) -> u8 {
 fn curation_code(error: &CurationError) -> u8 {
     match error {
         CurationError::Corpus(error) => corpus_code(error),
-        CurationError::Io { action, .. } => io_code(action),
+        CurationError::Io { action, source, .. } => io_code(action, source),
         CurationError::Stopped => FAILED,
         _ => USAGE,
     }
@@ -75,7 +75,7 @@ fn curation_code(error: &CurationError) -> u8 {
 fn train_code(error: &TrainError) -> u8 {
     match error {
         TrainError::Corpus(error) => corpus_code(error),
-        TrainError::Io { action, .. } => io_code(action),
+        TrainError::Io { action, source, .. } => io_code(action, source),
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Collective(_)
@@ -94,7 +94,16 @@ fn eval_code(error: &EvalError) -> u8 {
     }
 }
 
-/// What cannot be read was named wrongly; what cannot be written is the machine's trouble.
-fn io_code(action: &str) -> u8 {
-    if matches!(action, "read" | "open" | "list") { USAGE } else { FAILED }
+/// What cannot be read was named wrongly, and so was a place where nothing can be made; that a file cannot be written is the
+/// machine's trouble.
+fn io_code(action: &str, error: &io::Error) -> u8 {
+    let is_no_place = matches!(
+        error.kind(),
+        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+    );
+    match action {
+        "read" | "open" | "list" => USAGE,
+        "create" if is_no_place => USAGE,
+        _ => FAILED,
+    }
 }

@@ -7,8 +7,10 @@
 mod config;
 mod dedup;
 mod demo;
+mod dry_run;
 mod eval;
 mod exit;
+mod numbers;
 mod output;
 mod progress;
 mod shard;
@@ -18,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::config::Override;
 use crate::progress::Progress;
 
 /// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
@@ -57,6 +60,13 @@ pub(crate) struct GlobalArgs {
     /// Say only warnings and errors, and draw no progress.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+}
+
+impl GlobalArgs {
+    /// What `--set` puts on top of the configuration.
+    fn overrides(&self) -> Vec<Override> {
+        self.overrides.iter().map(|assignment| Override::set(assignment)).collect()
+    }
 }
 
 #[derive(Debug, Subcommand)]

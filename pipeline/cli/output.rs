@@ -1,9 +1,13 @@
-//! Results: a table for people, JSON for programs, on standard output.
+//! Results: a table for people, JSON for programs, on standard output or in a file.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
+use corpus::PendingFile;
 use serde::Serialize;
+
+use crate::exit::Usage;
 
 /// Prints `text` to standard output; a closed pipe is no error.
 pub(crate) fn text(text: &str) -> anyhow::Result<()> {
@@ -18,6 +22,35 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
 /// Prints `value` as JSON to standard output.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text(&serde_json::to_string_pretty(value).context("cannot write the result as JSON")?)
+}
+
+/// A JSON file that appears under its name when it is whole.
+#[derive(Debug)]
+pub(crate) struct ReportFile(PendingFile);
+
+impl ReportFile {
+    /// Begins the file before the work whose result it will hold, so that one that cannot be written is refused in time.
+    pub(crate) fn begin(path: &Path, overwrite: bool) -> anyhow::Result<Self> {
+        if path.is_dir() {
+            bail!(Usage(anyhow!("{} is a folder: name a file in it", path.display())));
+        }
+        if path.exists() && !overwrite {
+            bail!(Usage(anyhow!(
+                "{} exists already: choose another name, or pass --overwrite",
+                path.display()
+            )));
+        }
+        Ok(Self(PendingFile::replace(path)?))
+    }
+
+    /// Writes `value` and gives the file its name.
+    pub(crate) fn finish(mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        let text =
+            serde_json::to_string_pretty(value).context("cannot write the result as JSON")?;
+        self.0.write(|file| writeln!(file, "{text}"))?;
+        self.0.sync()?;
+        Ok(self.0.commit()?)
+    }
 }
 
 /// Lays out rows in columns: the first flush left, the others flush right.

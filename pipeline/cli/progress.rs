@@ -7,11 +7,13 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use corpus::{Observer, Unit};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tracing::{Level, info};
+use signal_hook::iterator::Signals;
+use tracing::{Level, info, warn};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -47,7 +49,7 @@ struct Stage {
 impl Progress {
     /// Sets up logging and the handlers of SIGINT and SIGTERM.
     ///
-    /// `RUST_LOG` overrides what `verbose` and `quiet` choose. A second signal of the same kind ends the program at once.
+    /// `RUST_LOG` overrides what `verbose` and `quiet` choose.
     pub(crate) fn start(verbose: u8, quiet: bool) -> Self {
         let style = match (quiet, io::stderr().is_terminal()) {
             (true, _) => Style::Nothing,
@@ -86,15 +88,28 @@ impl Progress {
     }
 }
 
-/// A flag that SIGINT and SIGTERM set; the second such signal ends the process with its default action.
+/// The signals that stop the work.
+const STOP_SIGNALS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
+/// A flag that the first SIGINT or SIGTERM sets, which is said at once; a second ends the process with its default action.
 fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in STOP_SIGNALS {
         let registered = signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)));
         if let Err(error) = registered {
-            tracing::warn!(signal, %error, "cannot catch the signal: it will end the program at once");
+            warn!(signal, %error, "cannot catch the signal: it will end the program at once");
         }
+    }
+    // The work may see the flag only after a while; who sent the signal is told now.
+    if let Ok(mut signals) = Signals::new(STOP_SIGNALS) {
+        thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                warn!(
+                    "stopping as soon as the work at hand allows it; a second signal ends the program at once"
+                );
+            }
+        });
     }
     stop
 }

@@ -4,12 +4,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use training::{Resume, RunPaths, TrainConfig, TrainReport, train};
+use corpus::MANIFEST;
+use serde::Serialize;
+use training::{PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train};
 
+use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
+use crate::exit::{self, Usage};
+use crate::numbers::{count, positive};
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, exit, output};
+use crate::{GlobalArgs, output};
 
 /// Train a model on a data folder, split over tensor-parallel ranks.
 ///
@@ -30,12 +36,20 @@ pub(crate) struct TrainArgs {
     out: PathBuf,
 
     /// Tensor-parallel ranks, one thread each; overrides parallel.tensor_parallel_size.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
 
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
+
+    /// Print the resolved configuration with the source of each value, and what the run amounts to; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// With --dry-run: training speed, to tell how many days the run would take.
+    #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
+    tokens_per_second: Option<f64>,
 }
 
 pub(crate) fn run(
@@ -43,37 +57,87 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let mut config: TrainConfig = config::read(&args.config, &global.overrides)?;
-    if let Some(tp) = args.tp {
-        config.parallel.tensor_parallel_size = tp;
+    let resolved = args.config(global)?;
+    let written = ResolvedConfig::of(&resolved)?;
+    if !args.data.join(MANIFEST).is_file() {
+        bail!(Usage(anyhow!(
+            "--data {}: no data folder there, for it has no {MANIFEST}; make one with `pipeline dedup`",
+            args.data.display()
+        )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
     let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
-    let plan = config.validate(paths).context("cannot start training")?;
+    let plan = resolved.config.validate(paths).context("cannot start training")?;
+    if args.dry_run {
+        written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = train(&plan, progress).context("training failed")?;
     if global.json {
         output::json(&report)?;
     } else {
-        output::text(&summary(&report))?;
+        output::text(&summary(&report, &plan))?;
     }
     Ok(if report.stopped { ExitCode::from(exit::STOPPED) } else { ExitCode::SUCCESS })
 }
 
-/// What the run came to, as a table.
-pub(crate) fn summary(report: &TrainReport) -> String {
+impl TrainArgs {
+    /// What is to be done: the configuration with flags and overrides on top.
+    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
+        let mut overrides = global.overrides();
+        overrides.extend(Override::flag("--tp", "parallel.tensor_parallel_size", self.tp)?);
+        config::read(&self.config, &overrides)
+    }
+}
+
+/// What a run amounts to, and how long it takes at a given speed.
+#[derive(Debug, Serialize)]
+struct TrainDryRun {
+    #[serde(flatten)]
+    plan: PlanSummary,
+    /// Time of all steps; `None` where no speed was given.
+    days: Option<f64>,
+}
+
+impl TrainDryRun {
+    fn of(plan: &TrainPlan, tokens_per_second: Option<f64>) -> Self {
+        let plan = plan.summary();
+        let seconds = tokens_per_second.map(|speed| plan.tokens_total as f64 / speed);
+        Self { days: seconds.map(|seconds| seconds / 86_400.0), plan }
+    }
+}
+
+/// What the run came to, as a table, and how to go on where it was stopped.
+pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     let loss = |loss: Option<f64>| loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}"));
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let count = |count: u64| indicatif::HumanCount(count).to_string();
-    output::table(&[
+    let steps = match report.stopped {
+        true => format!("{} of {}", count(report.steps), count(plan.train_steps)),
+        false => count(report.steps),
+    };
+    let mut text = output::table(&[
         row("parameters", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
-        row("steps", count(report.steps)),
+        row("steps", steps),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
-        row("final loss", loss(report.final_loss)),
+        row("final loss, mean of the last 10 steps", loss(report.final_loss)),
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", format!("{:.0}", report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),
         row("checkpoint", report.checkpoint.display().to_string()),
-    ])
+    ]);
+    if report.stopped {
+        let without = match plan.paths.resume {
+            Resume::Overwrite => " without --overwrite",
+            Resume::Auto | Resume::Never => "",
+        };
+        text.push_str(&format!(
+            "\nStopped by a signal after step {}; all up to there is saved. \
+             The same command{without} goes on from the checkpoint.\n",
+            count(report.steps)
+        ));
+    }
+    text
 }

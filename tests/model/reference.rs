@@ -2,7 +2,7 @@
 
 use training::backend::{Activation, Cpu};
 use training::model::{Gpt2, ParameterSpec};
-use training::parallel::launch;
+use training::parallel::{ParallelDims, launch};
 
 use super::{GRADIENT_TOLERANCE, assert_parts_of, run, tokens, worst_difference};
 use crate::micro_gpt2::{self, Tensors};
@@ -32,7 +32,7 @@ fn logits_losses_and_predictions_are_those_of_the_reference() {
         let (inputs, targets) = batch(&expected);
         let rows: Vec<usize> = (0..targets.len()).collect();
         for size in [1, 2, 4] {
-            let results = launch(size, |rank| {
+            let results = launch(ParallelDims::one_replica(size), |rank| {
                 let (config, group) = (micro_gpt2::config(activation), rank.tensor_parallel);
                 let model = Gpt2::<Cpu>::init(&config, &weights, &group, &Default::default())?;
                 let scores = model.token_scores(tokens(&inputs, 2), &targets, &rows);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use training::backend::Cpu;
 use training::parallel::{
-    LmHead, Region, Targets, VocabularyRange, launch, vocab_parallel_cross_entropy,
+    LmHead, ParallelDims, Region, Targets, VocabularyRange, launch, vocab_parallel_cross_entropy,
 };
 
 use crate::tensors::{assert_close, constant, leaf, made_up, values};
@@ -64,7 +64,7 @@ fn losses_and_logit_gradients_are_those_of_the_reference() {
     let reference = Reference::read();
     let targets = Targets::new(&reference.targets, &reference.loss_gradients);
     for size in [1, 2, 4, 8] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let region = Region::new(&rank.tensor_parallel, "test");
             let (vocabulary, table) = part_of_identity(rank.index(), size);
             let logits = leaf(&reference.logits, [ROWS, VOCABULARY]);
@@ -88,7 +88,7 @@ fn losses_and_logit_gradients_are_those_of_the_reference() {
 fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
     let reference = Reference::read();
     for size in [1, 2] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             // Rank 0 holds 128 rows, of which 16 are tokens; rank 1 holds padding only.
             let head = LmHead::new("head", VOCABULARY, &rank.tensor_parallel);
             let mut table = vec![0.0; 128 * VOCABULARY];
@@ -125,7 +125,7 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
     ];
     let expected = [1, 0, 150, 199, 0, 0];
     for size in [1, 2, 4] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let head = LmHead::new("head", TOKENS, &rank.tensor_parallel);
             let VocabularyRange { first, rows, tokens } =
                 VocabularyRange::new(TOKENS, &rank.tensor_parallel);
@@ -180,7 +180,7 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
 
     for size in [1, 2] {
         let part = TOKENS / size;
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let region = Region::new(&rank.tensor_parallel, "test");
             let first = rank.index() * part;
             let own = &table[first * WIDTH..(first + part) * WIDTH];

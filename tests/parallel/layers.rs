@@ -6,7 +6,7 @@ use training::TrainError;
 use training::backend::{Activation, CpuAutodiff, bias_gelu};
 use training::model::{Init, ParameterSource, ParameterSpec, Split};
 use training::parallel::{
-    ColumnParallelLinear, ColumnParallelLinearConfig, Region, RowParallelLinear,
+    ColumnParallelLinear, ColumnParallelLinearConfig, ParallelDims, Region, RowParallelLinear,
     RowParallelLinearConfig, TensorParallelGroup, copy_to_region, launch, reduce_from_region,
 };
 use training::parameters::ParameterLoader;
@@ -15,7 +15,7 @@ use crate::tensors::{assert_close, constant, leaf, made_up, values};
 
 #[test]
 fn f_is_the_identity_and_its_gradient_the_sum_over_ranks() {
-    let results = launch(3, |rank| {
+    let results = launch(ParallelDims::one_replica(3), |rank| {
         let region = Region::new(&rank.tensor_parallel, "test");
         let x = leaf(&[1.0, 2.0], [2]);
         let y = copy_to_region(x.clone(), &region);
@@ -31,7 +31,7 @@ fn f_is_the_identity_and_its_gradient_the_sum_over_ranks() {
 
 #[test]
 fn g_sums_over_ranks_and_its_gradient_is_the_identity() {
-    let results = launch(3, |rank| {
+    let results = launch(ParallelDims::one_replica(3), |rank| {
         let region = Region::new(&rank.tensor_parallel, "test");
         let own = [1.0, 10.0, 100.0][rank.index()];
         let x = leaf(&[own, 2.0 * own], [2]);
@@ -61,7 +61,7 @@ fn a_group_of_one_makes_f_and_g_the_identity() {
 fn f_and_g_around_a_function_agree_with_finite_differences() {
     let point = [0.3_f32, -0.7, 1.1];
     let loss_and_gradient = |point: [f32; 3]| {
-        let results = launch(2, |rank| {
+        let results = launch(ParallelDims::one_replica(2), |rank| {
             let region = Region::new(&rank.tensor_parallel, "test");
             let x = leaf(&point, [3]);
             let copied = copy_to_region(x.clone(), &region);
@@ -132,7 +132,7 @@ struct Mlp<B: training::backend::TpBackend> {
 
 /// Output, and gradients of (input, up.weight, up.bias, down.weight, down.bias), on each rank.
 fn run_mlp(size: usize) -> Vec<[Vec<f32>; 6]> {
-    let results = launch(size, |rank| {
+    let results = launch(ParallelDims::one_replica(size), |rank| {
         let (table, device) = (MadeUpMlp::table(), Default::default());
         let parameters: ParameterLoader<'_, CpuAutodiff> =
             ParameterLoader::new(&table, &MadeUpMlp, &rank.tensor_parallel, &device);
@@ -177,7 +177,7 @@ fn column_then_row_equals_dense() {
 
 #[test]
 fn a_width_that_does_not_divide_is_named() {
-    let result = launch(3, |rank| {
+    let result = launch(ParallelDims::one_replica(3), |rank| {
         let (table, device) = (MadeUpMlp::table(), Default::default());
         let parameters: ParameterLoader<'_, CpuAutodiff> =
             ParameterLoader::new(&table, &MadeUpMlp, &rank.tensor_parallel, &device);

@@ -8,7 +8,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use training::backend::{Activation, CpuAutodiff};
 use training::model::{Gpt2, KeyedInit};
 use training::parallel::collective::{Collective, CollectiveError, ReduceOp, ThreadCollective};
-use training::parallel::{TensorParallelGroup, launch};
+use training::parallel::{ParallelDims, TensorParallelGroup, launch};
 
 use crate::micro_gpt2;
 
@@ -70,19 +70,20 @@ impl Collective for Recorder {
         self.inner.barrier(name)
     }
 
-    fn fail(&self, reason: &str) {
-        self.inner.fail(reason);
+    fn fail(&self, failure: &CollectiveError) {
+        self.inner.fail(failure);
     }
 }
 
 /// What every rank of a group of `size` sends in one pass over a batch of `[batch, seq]`.
 fn messages(size: usize, batch: usize, seq: usize) -> Vec<Messages> {
-    let recorders = ThreadCollective::group(size, Duration::from_secs(60));
+    let dims = ParallelDims::one_replica(size);
+    let recorders = ThreadCollective::group(dims.places(), Duration::from_secs(60));
     let recorders: Vec<_> = recorders
         .into_iter()
         .map(|inner| Arc::new(Recorder { inner, messages: Arc::default() }))
         .collect();
-    launch(size, |rank| {
+    launch(dims, |rank| {
         let recorder = Arc::clone(&recorders[rank.tensor_parallel.rank()]);
         let group = TensorParallelGroup::new(recorder);
         let (config, device) = (micro_gpt2::config(Activation::Gelu), Default::default());

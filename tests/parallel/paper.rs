@@ -4,8 +4,8 @@ use training::TrainError;
 use training::backend::{Activation, bias_gelu};
 use training::model::{Gpt2Config, Init, ParameterSource, ParameterSpec, Split};
 use training::parallel::{
-    ColumnParallelLinear, ColumnParallelLinearConfig, RowParallelLinear, RowParallelLinearConfig,
-    launch,
+    ColumnParallelLinear, ColumnParallelLinearConfig, ParallelDims, RowParallelLinear,
+    RowParallelLinearConfig, launch,
 };
 use training::parameters::{ParameterLoader, padded_vocab_size};
 
@@ -78,7 +78,7 @@ impl ParameterSource for Example {
 #[test]
 fn the_mlp_example_by_columns_then_rows() {
     for size in [1, 2] {
-        let results = launch(size, |rank| {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
             let (table, device) = (Example::table(), Default::default());
             let parameters: ParameterLoader<'_, B> =
                 ParameterLoader::new(&table, &Example, &rank.tensor_parallel, &device);

@@ -7,7 +7,7 @@ use training::backend::{Activation, CpuAutodiff};
 use training::data::Batch;
 use training::model::{Gpt2, Gpt2Config};
 use training::optim::{AdamW, AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule};
-use training::parallel::launch;
+use training::parallel::{ParallelDims, launch};
 use training::parameters::ParameterSpec;
 use training::state::{StepOutcome, StepSettings, TrainState};
 
@@ -41,7 +41,7 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
         decay: Decay::Constant,
         rule: ScheduleRule::Paper,
     };
-    let ranks = launch(tensor_parallel_size, |rank| {
+    let ranks = launch(ParallelDims::one_replica(tensor_parallel_size), |rank| {
         let group = &rank.tensor_parallel;
         let specs = config.parameters();
         let moments = Moments::start(&specs, group.rank(), group.size());

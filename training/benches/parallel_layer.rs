@@ -13,7 +13,7 @@ use training::backend::CpuAutodiff;
 use training::model::{Gpt2, Gpt2Config, KeyedInit};
 use training::parallel::collective::ReduceOp;
 use training::parallel::random::DropoutKey;
-use training::parallel::{LmHead, Rank, Targets, VocabularyRange, launch};
+use training::parallel::{LmHead, ParallelDims, Rank, Targets, VocabularyRange, launch};
 
 type T<const D: usize> = Tensor<CpuAutodiff, D>;
 
@@ -59,7 +59,7 @@ fn measure<F: FnMut()>(
     prepare: impl Fn(&Rank) -> Result<F, TrainError> + Sync,
 ) -> Result<f64, TrainError> {
     const CALLS: usize = 7;
-    let seconds = launch(ranks, |rank| {
+    let seconds = launch(ParallelDims::one_replica(ranks), |rank| {
         let mut call = prepare(&rank)?;
         call();
         let mut fastest = f64::INFINITY;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use corpus::CorpusError;
 
+use crate::parallel::RankPlace;
 use crate::parallel::collective::CollectiveError;
 
 /// An error of the `training` crate.
@@ -85,28 +86,28 @@ pub enum TrainError {
     Collective(#[from] CollectiveError),
 
     /// One rank failed; the others were stopped.
-    #[error("rank {rank}: {source}")]
+    #[error("{place}: {source}")]
     Rank {
         /// The first rank that failed.
-        rank: usize,
+        place: RankPlace,
         /// Why.
         source: Box<TrainError>,
     },
 
     /// One rank panicked; the others were stopped.
-    #[error("rank {rank} panicked: {message}")]
+    #[error("{place} panicked: {message}")]
     RankPanicked {
         /// The first rank that failed.
-        rank: usize,
+        place: RankPlace,
         /// The panic's message.
         message: String,
     },
 
     /// The operating system refused a thread for a rank.
-    #[error("cannot start the thread of rank {rank}")]
+    #[error("cannot start the thread of {place}")]
     RankNotStarted {
         /// The rank without a thread.
-        rank: usize,
+        place: RankPlace,
         /// The system's answer.
         #[source]
         source: std::io::Error,

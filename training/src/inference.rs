@@ -17,7 +17,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use crate::backend::Cpu;
 use crate::error::TrainError;
 use crate::model::{Gpt2, Gpt2Config};
-use crate::parallel::{Rank, TokenScore, launch};
+use crate::parallel::{ParallelDims, Rank, TokenScore, launch};
 use crate::parameters::ParameterSource;
 
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
@@ -192,7 +192,7 @@ impl RankThreads {
             endpoints.push(Mutex::new(Some(endpoint)));
         }
         let launched = thread::spawn(move || {
-            launch(size.get(), |rank| {
+            launch(ParallelDims::one_replica(size.get()), |rank| {
                 let endpoint = endpoints[rank.index()].lock().ok().and_then(|mut slot| slot.take());
                 serve(&config, &source, &rank, endpoint.expect("each rank runs once"))
             })

@@ -17,8 +17,7 @@ use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
-use crate::parallel::collective::ReduceOp;
-use crate::parallel::{Rank, TensorParallelGroup, launch};
+use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::{Architecture, TrainPlan};
 use crate::report::{RunLog, TrainReport};
@@ -38,7 +37,7 @@ use crate::validation::validation_loss;
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
     let resumed = run_folder::prepare(plan)?;
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
-    let reports = launch(plan.tensor_parallel_size, |rank| {
+    let reports = launch(ParallelDims::one_replica(plan.tensor_parallel_size), |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed.as_ref(), &rank.tensor_parallel)?;
         let newest = resumed.as_ref().map(|checkpoint| checkpoint.folder().to_owned());
@@ -68,7 +67,7 @@ where
         observer.advance(state.step);
     }
 
-    while state.step < plan.train_steps && !stop_requested(observer, group)? {
+    while state.step < plan.train_steps && !rank.any("stop", observer.stop_requested())? {
         let started = Instant::now();
         let settings = plan.step_settings(state.step + 1); // the first update is step 1
         let micro_batches = plan.train.global_batch(plan.samples_consumed(state.step));
@@ -94,16 +93,6 @@ where
         None => save(plan, &state, group)?,
     };
     Ok(log.into_report(plan, state.step, newest))
-}
-
-/// Whether the ranks stop here. One that saw the request earlier than another must not leave alone.
-fn stop_requested(
-    observer: &dyn Observer,
-    group: &TensorParallelGroup,
-) -> Result<bool, TrainError> {
-    let mut stop = [if observer.stop_requested() { 1.0 } else { 0.0 }];
-    group.collective().all_reduce("stop", &mut stop, ReduceOp::Max)?;
-    Ok(stop[0] > 0.0)
 }
 
 /// A GPT-2 before its first step, or as `resumed` holds it.

@@ -20,9 +20,10 @@ use training::{Resume, RunPaths, TrainConfig, train};
 
 use self::report::DemoReport;
 use self::text::{DemoText, TextRoot};
+use crate::config::{self, Override};
 use crate::exit::{self, Usage};
 use crate::progress::Progress;
-use crate::{GlobalArgs, config, output};
+use crate::{GlobalArgs, output};
 
 /// Name of the demo's test text wherever it appears: it is not the benchmark whose form it has.
 const TEST_NAME: &str = "demo-wikitext";
@@ -175,17 +176,17 @@ impl DemoConfigs {
                 "--set {other}: the demo has three configurations, so begin the key with data., train. or eval."
             )));
         }
-        let of = |section: &str| -> Vec<String> {
+        let of = |section: &str| -> Vec<Override> {
             overrides
                 .iter()
                 .filter_map(|assignment| assignment.strip_prefix(section))
-                .map(str::to_owned)
+                .map(|assignment| Override::set_within(section, assignment))
                 .collect()
         };
         Ok(Self {
-            data: config::parse(DATA, "configs/data/demo.toml", &of("data."))?,
-            train: config::parse(TRAIN, "configs/train/demo.toml", &of("train."))?,
-            eval: config::parse(EVAL, "configs/eval/demo.toml", &of("eval."))?,
+            data: config::parse(DATA, "configs/data/demo.toml", &of("data."))?.config,
+            train: config::parse(TRAIN, "configs/train/demo.toml", &of("train."))?.config,
+            eval: config::parse(EVAL, "configs/eval/demo.toml", &of("eval."))?.config,
         })
     }
 

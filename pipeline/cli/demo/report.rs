@@ -1,6 +1,5 @@
 //! What the demo found: `report.json` and one table.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -13,7 +12,7 @@ use training::TrainReport;
 
 use super::text::DemoText;
 use super::{Folders, TEST_NAME};
-use crate::output;
+use crate::output::{self, ReportFile};
 
 /// The whole road in numbers.
 #[derive(Debug, Serialize)]
@@ -81,11 +80,7 @@ impl DemoReport {
 
     /// Writes the report to `path`, whole or not at all.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let partial = path.with_extension("json.partial");
-        let text = serde_json::to_string_pretty(self).context("cannot write the report as JSON")?;
-        fs::write(&partial, text + "\n")
-            .and_then(|()| fs::rename(&partial, path))
-            .with_context(|| format!("cannot write {}", path.display()))
+        ReportFile::begin(path, true)?.finish(self)
     }
 
     /// One table of all stages, and the commands that repeat them one by one.

@@ -32,6 +32,8 @@ impl fmt::Display for Provenance {
 pub struct Document {
     /// Where the text came from.
     pub provenance: Provenance,
+    /// Its title, where the source names a key for it and the record has one.
+    pub title: Option<String>,
     /// The text as it was read: never normalized.
     pub text: String,
 }

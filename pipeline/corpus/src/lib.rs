@@ -14,7 +14,7 @@
 //!    holds it, or a foreign shard, against all that is known of it.
 //!
 //! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a corpus, and the
-//! [`Observer`] that long work reports to.
+//! [`Observer`] that long work reports to, and what the [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
@@ -41,6 +41,7 @@
 mod data_folder;
 mod document;
 mod error;
+pub mod machine;
 mod mapped;
 mod ngram;
 mod observer;
@@ -58,5 +59,5 @@ pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
-pub use pending_file::FileSummary;
+pub use pending_file::{FileSummary, PendingFile};
 pub use verify::{ShardCheck, verify};

@@ -39,7 +39,7 @@ impl FileSummary {
 
 /// A file being written under a temporary name beside its own; dropped before it is committed, it is gone.
 #[derive(Debug)]
-pub(crate) struct PendingFile {
+pub struct PendingFile {
     path: PathBuf,
     temporary: PathBuf,
     /// `None` once the bytes are on disk.
@@ -49,11 +49,24 @@ pub(crate) struct PendingFile {
 
 impl PendingFile {
     /// Begins the file that will be `path`, which must not exist.
-    pub(crate) fn create(path: &Path) -> Result<Self, CorpusError> {
+    ///
+    /// # Errors
+    ///
+    /// Where something of this name exists, or the file cannot be made.
+    pub fn create(path: &Path) -> Result<Self, CorpusError> {
         if path.exists() {
             let remedy = "Remove it or choose another name";
             return Err(CorpusError::OutputExists { path: path.to_owned(), remedy });
         }
+        Self::replace(path)
+    }
+
+    /// Begins the file that will be `path`; a file of this name stays as it is until this one is whole.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be made.
+    pub fn replace(path: &Path) -> Result<Self, CorpusError> {
         let temporary = temporary_sibling(path, "partial");
         let file = File::create(&temporary).map_err(CorpusError::io("create", &temporary))?;
         let hashed = Hashed { inner: file, hash: Xxh3::new(), bytes: 0 };
@@ -67,16 +80,32 @@ impl PendingFile {
     }
 
     /// Hands the file to `write`, and names it where that fails.
-    pub(crate) fn write(
+    ///
+    /// # Errors
+    ///
+    /// The error of `write`.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced.
+    pub fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<Hashed<File>>) -> io::Result<()>,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), CorpusError> {
         let writer = self.writer.as_mut().expect("a file is written before it is synced");
         write(writer).map_err(CorpusError::io("write", &self.temporary))
     }
 
     /// Waits until all bytes are on disk.
-    pub(crate) fn sync(&mut self) -> Result<FileSummary, CorpusError> {
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced already.
+    pub fn sync(&mut self) -> Result<FileSummary, CorpusError> {
         let writer = self.writer.take().expect("a file is synced once");
         let hashed = writer
             .into_inner()
@@ -87,7 +116,15 @@ impl PendingFile {
     }
 
     /// Gives the synced file its name.
-    pub(crate) fn commit(mut self) -> Result<(), CorpusError> {
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be renamed.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has not been synced.
+    pub fn commit(mut self) -> Result<(), CorpusError> {
         assert!(self.writer.is_none(), "a file is synced before it is named");
         fs::rename(&self.temporary, &self.path)
             .map_err(CorpusError::io("rename", &self.temporary))?;
@@ -106,7 +143,7 @@ impl Drop for PendingFile {
 }
 
 /// A writer that counts and hashes what goes through it.
-pub(crate) struct Hashed<W> {
+struct Hashed<W> {
     inner: W,
     hash: Xxh3,
     bytes: u64,

@@ -18,8 +18,8 @@ use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    CurationReport, HotBucketReport, article_warning, largest_clusters, peak_rss_bytes,
-    source_counts, source_warnings,
+    CurationReport, HotBucketReport, article_warning, largest_clusters, source_counts,
+    source_warnings,
 };
 use crate::{CurationError, CurationPlan};
 
@@ -311,7 +311,7 @@ fn report(
         tokens: shard.tokens,
         bytes_in: input.bytes,
         seconds: started.elapsed().as_secs_f64(),
-        peak_rss_bytes: peak_rss_bytes(),
+        peak_rss_bytes: corpus::machine::peak_rss_bytes(),
         clusters: largest_clusters(ledger),
         sources,
         hot_buckets: search.hot_buckets.clone(),

@@ -58,7 +58,7 @@ impl Ledger {
 
     /// Adds a document that has no text to judge.
     pub(crate) fn add_without_text(&mut self, provenance: Provenance) {
-        self.documents.push(Document { provenance, text: String::new() });
+        self.documents.push(Document { provenance, title: None, text: String::new() });
         let removal = Removal { reason: DropReason::NullText, evidence: Evidence::Itself };
         self.removals.push(Some(removal));
     }

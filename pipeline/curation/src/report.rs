@@ -169,14 +169,6 @@ pub(crate) fn article_warning(articles: &[Article]) -> Option<String> {
     })
 }
 
-/// The most memory that this process has held, in bytes; `None` where the system does not tell.
-pub(crate) fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -193,7 +185,7 @@ mod tests {
             let file = Path::new("f.jsonl").into();
             let provenance =
                 Provenance { source: (*source).into(), file, line: Some(line), id: None };
-            ledger.add(Document { provenance, text: "text".to_owned() });
+            ledger.add(Document { provenance, title: None, text: "text".to_owned() });
         }
         ledger
     }

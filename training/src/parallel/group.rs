@@ -1,9 +1,10 @@
-//! A tensor-parallel group as one rank sees it.
+//! The two groups of a rank, as it sees them: who shares its model, and who trains a copy of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::collective::{Collective, ReduceOp, ThreadCollective};
+use super::dims::ParallelDims;
 
 /// The ranks that share the layers of one copy of the model.
 ///
@@ -24,8 +25,7 @@ impl TensorParallelGroup {
     /// The group of one: the model is not split.
     #[must_use]
     pub fn single() -> Self {
-        let mut group = ThreadCollective::group(1, Duration::MAX);
-        Self::new(Arc::new(group.remove(0)))
+        Self::new(group_of_one())
     }
 
     /// This rank, counted from 0.
@@ -70,4 +70,50 @@ impl TensorParallelGroup {
             Err(error) => error.unwind(),
         }
     }
+}
+
+/// The ranks that hold the same part of every copy of the model.
+///
+/// Their weights are the same bits. Each takes its share of a global batch, and what comes of it is
+/// summed over the group before anything is decided by it. Layers know nothing of this group.
+#[derive(Clone, Debug)]
+pub struct DataParallelGroup {
+    collective: Arc<dyn Collective>,
+}
+
+impl DataParallelGroup {
+    /// The group whose ranks speak through `collective`.
+    #[must_use]
+    pub fn new(collective: Arc<dyn Collective>) -> Self {
+        Self { collective }
+    }
+
+    /// The group of one: there is one copy of the model.
+    #[must_use]
+    pub fn single() -> Self {
+        Self::new(group_of_one())
+    }
+
+    /// This rank, counted from 0.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.collective.rank()
+    }
+
+    /// How many ranks the group has.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.collective.size()
+    }
+
+    /// What the ranks can do together.
+    #[must_use]
+    pub fn collective(&self) -> &dyn Collective {
+        &*self.collective
+    }
+}
+
+fn group_of_one() -> Arc<dyn Collective> {
+    let mut group = ThreadCollective::group(ParallelDims::one_replica(1).places(), Duration::MAX);
+    Arc::new(group.remove(0))
 }

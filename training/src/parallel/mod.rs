@@ -1,4 +1,4 @@
-//! Tensor parallelism: the paper's section 3 as layers.
+//! Tensor parallelism, the paper's section 3 as layers, and the grid of ranks that it runs on.
 //!
 //! A transformer layer is two blocks, attention and MLP, and each is two matrix products with
 //! something nonlinear between. The first weight is split by column, so that each rank computes
@@ -13,7 +13,9 @@
 //! | [`embedding`]      | [`VocabParallelEmbedding`]                                           |
 //! | [`cross_entropy`]  | [`LmHead`], [`vocab_parallel_cross_entropy`]                         |
 //! | [`random`]         | draws by key, the same in every layout                              |
-//! | [`group`]          | [`TensorParallelGroup`]: who shares a layer                          |
+//! | [`dims`]           | [`ParallelDims`]: the grid, ranks of a model by copies of it         |
+//! | [`group`]          | [`TensorParallelGroup`]: who shares a layer; [`DataParallelGroup`]   |
+//! | [`rank`]           | [`Rank`]: both groups of one rank                                   |
 //! | [`collective`]     | what a group does together, without gradients                       |
 //! | [`launch()`]       | one thread per rank; the first failure ends all                     |
 //!
@@ -26,18 +28,22 @@
 
 pub mod collective;
 pub mod cross_entropy;
+pub mod dims;
 pub mod embedding;
 pub mod group;
 mod launch;
 pub mod linear;
 pub mod mappings;
 pub mod random;
+pub mod rank;
 
 pub use cross_entropy::{LmHead, Targets, TokenScore, vocab_parallel_cross_entropy};
+pub use dims::{ParallelDims, RankPlace};
 pub use embedding::{VocabParallelEmbedding, VocabParallelEmbeddingConfig, VocabularyRange};
-pub use group::TensorParallelGroup;
-pub use launch::{DEFAULT_TIMEOUT, Rank, launch, launch_with_timeout};
+pub use group::{DataParallelGroup, TensorParallelGroup};
+pub use launch::{DEFAULT_TIMEOUT, launch, launch_with_timeout};
 pub use linear::{
     ColumnParallelLinear, ColumnParallelLinearConfig, RowParallelLinear, RowParallelLinearConfig,
 };
 pub use mappings::{Region, copy_to_region, reduce_from_region};
+pub use rank::Rank;

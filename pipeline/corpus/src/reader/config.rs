@@ -45,11 +45,14 @@ pub struct JsonlConfig {
     pub text_key: String,
     /// Key that holds the document's identifier. A record may lack it; an identifier is a string or a number.
     pub id_key: String,
+    /// Key that holds the document's title; none is read unless this is set. A record may lack it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_key: Option<String>,
 }
 
 impl Default for JsonlConfig {
     fn default() -> Self {
-        Self { text_key: "text".to_owned(), id_key: "id".to_owned() }
+        Self { text_key: "text".to_owned(), id_key: "id".to_owned(), title_key: None }
     }
 }
 

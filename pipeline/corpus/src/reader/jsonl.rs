@@ -78,7 +78,7 @@ impl JsonlReader {
     fn item(&self, record: Record) -> Item {
         let provenance = self.provenance(record.id);
         match record.text {
-            Some(text) => Item::Document(Document { provenance, text }),
+            Some(text) => Item::Document(Document { provenance, title: record.title, text }),
             None => Item::NullText(provenance),
         }
     }

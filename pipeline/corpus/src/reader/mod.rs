@@ -92,7 +92,7 @@ impl Sources {
     /// A path that does not exist, a folder without a matching file, a file of a form that is not read, a bad pattern,
     /// two sources of one name, or no source at all.
     pub fn open(sources: &[SourceConfig], on_bad_line: OnBadLine) -> Result<Self, CorpusError> {
-        check_names(sources)?;
+        check_sources(sources)?;
         let (mut pending, mut skipped) = (Vec::new(), Vec::new());
         for source in sources {
             let name: Arc<str> = source.name.as_str().into();
@@ -181,17 +181,30 @@ fn report_skipped(skipped: &[Skipped]) {
     }
 }
 
-/// Reports count by source, so a name may stand for one only.
-fn check_names(sources: &[SourceConfig]) -> Result<(), CorpusError> {
+/// Reports count by source, so a name may stand for one only; a value is read under one key only.
+fn check_sources(sources: &[SourceConfig]) -> Result<(), CorpusError> {
     let bad = |name: &str, problem| CorpusError::BadSource { name: name.to_owned(), problem };
     if sources.is_empty() {
         return Err(bad("", "no source is configured: name at least one file or folder"));
     }
     let mut seen = HashSet::new();
-    match sources.iter().find(|source| !seen.insert(source.name.as_str())) {
-        Some(source) => Err(bad(&source.name, "another source has this name: give each its own")),
-        None => Ok(()),
+    for source in sources {
+        if !seen.insert(source.name.as_str()) {
+            return Err(bad(&source.name, "another source has this name: give each its own"));
+        }
+        if let SourceFormat::Jsonl(keys) = &source.format
+            && keys
+                .title_key
+                .as_ref()
+                .is_some_and(|key| [&keys.text_key, &keys.id_key].contains(&key))
+        {
+            return Err(bad(
+                &source.name,
+                "title_key is text_key or id_key too: give it its own key",
+            ));
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! One line of JSONL to a text and an identifier.
+//! One line of JSONL to a text, an identifier and a title.
 //!
-//! Only the two keys that matter are turned into values; all others are skipped where they stand, and the text is the only
+//! Only the keys that matter are turned into values; all others are skipped where they stand, and the text is the only
 //! thing copied. Of a key that stands twice in one object the last value counts, as in Python's `json`.
 //!
 //! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte order mark before the
@@ -25,6 +25,8 @@ pub(super) struct Record {
     pub(super) text: Option<String>,
     /// The identifier, where there is one.
     pub(super) id: Option<String>,
+    /// The title, where one is asked for and there is one.
+    pub(super) title: Option<String>,
 }
 
 /// Why a line is no record.
@@ -35,7 +37,7 @@ pub(super) struct Fault {
     pub(super) reason: RejectReason,
 }
 
-/// The text and its identifier in `line`, which has no line feed at its end.
+/// The text, its identifier and its title in `line`, which has no line feed at its end.
 pub(super) fn parse(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
     let body = without_mark(line);
     let mark = line.len() - body.len();
@@ -90,24 +92,37 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
 }
 
 fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
-    let reason = match line {
-        Line::Object { text: Field::Text(text), id } => {
-            return Ok(Record { text: Some(text.into_owned()), id });
-        }
-        Line::Object { text: Field::Null, id } => return Ok(Record { text: None, id }),
-        Line::Object { text: Field::Other(found), .. } => {
-            RejectReason::WrongType { key: keys.text_key.clone(), found }
-        }
-        Line::Object { text: Field::Missing, .. } => missing_key(&keys.text_key, text),
-        Line::Other(found) => RejectReason::NotAnObject { found },
+    let fault = |reason| Fault { offset: 0, reason };
+    let Fields { text: text_field, id, title } = match line {
+        Line::Object(fields) => fields,
+        Line::Other(found) => return Err(fault(RejectReason::NotAnObject { found })),
     };
-    Err(Fault { offset: 0, reason })
+    let wrong_type = |key: &str, found| RejectReason::WrongType { key: key.to_owned(), found };
+    let text = match text_field {
+        Field::Text(text) => Some(text.into_owned()),
+        Field::Null => None,
+        Field::Other(found) => return Err(fault(wrong_type(&keys.text_key, found))),
+        Field::Missing => return Err(fault(missing_key(&keys.text_key, text))),
+    };
+    let title = match (title, &keys.title_key) {
+        (Field::Text(title), _) => Some(title.into_owned()),
+        (Field::Other(found), Some(key)) => return Err(fault(wrong_type(key, found))),
+        _ => None,
+    };
+    Ok(Record { text, id, title })
 }
 
 /// A line as far as it matters.
 enum Line<'de> {
-    Object { text: Field<'de>, id: Option<String> },
+    Object(Fields<'de>),
     Other(&'static str),
+}
+
+/// The values under the configured keys.
+struct Fields<'de> {
+    text: Field<'de>,
+    id: Option<String>,
+    title: Field<'de>,
 }
 
 /// The value under a key.
@@ -203,17 +218,18 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Line<'de>, A::Error> {
-        let (mut text, mut id) = (Field::Missing, None);
+        let (mut text, mut id, mut title) = (Field::Missing, None, Field::Missing);
         while let Some(key) = object.next_key_seed(KeySeed(self.0))? {
             match key {
                 Key::Text => text = object.next_value_seed(FieldSeed)?,
                 Key::Id => id = object.next_value::<serde_json::Value>().map(identifier)?,
+                Key::Title => title = object.next_value_seed(FieldSeed)?,
                 Key::Other => {
                     object.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(Line::Object { text, id })
+        Ok(Line::Object(Fields { text, id, title }))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -239,6 +255,7 @@ fn identifier(value: serde_json::Value) -> Option<String> {
 enum Key {
     Text,
     Id,
+    Title,
     Other,
 }
 
@@ -263,6 +280,7 @@ impl Visitor<'_> for KeySeed<'_> {
         Ok(match key {
             key if key == self.0.text_key => Key::Text,
             key if key == self.0.id_key => Key::Id,
+            key if Some(key) == self.0.title_key.as_deref() => Key::Title,
             _ => Key::Other,
         })
     }

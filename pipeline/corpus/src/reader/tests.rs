@@ -322,6 +322,24 @@ fn sources_need_names_of_their_own() {
 }
 
 #[test]
+fn title_under_the_key_of_text_or_identifier_is_refused() {
+    let input = Input::new(&[("a.jsonl", b"{\"text\": \"a\", \"title\": \"T\"}\n")]);
+    let titled = |key: &str| {
+        let mut source = input.jsonl(&["a.jsonl"]);
+        let title_key = Some(key.to_owned());
+        source.format = SourceFormat::Jsonl(JsonlConfig { title_key, ..JsonlConfig::default() });
+        Sources::open(&[source], OnBadLine::Fail)
+    };
+    for key in ["text", "id"] {
+        assert!(titled(key).unwrap_err().to_string().contains("title_key is text_key or id_key"));
+    }
+    let Item::Document(document) = titled("title").unwrap().next().unwrap().unwrap() else {
+        panic!("no document");
+    };
+    assert_eq!(document.title.as_deref(), Some("T"));
+}
+
+#[test]
 fn text_tree_has_one_document_per_matching_file() {
     let input = Input::new(&[
         ("b/README.md", b"\xef\xbb\xbfreadme of b"),
@@ -336,7 +354,7 @@ fn text_tree_has_one_document_per_matching_file() {
     let found: Vec<_> = items(source, OnBadLine::Fail)
         .into_iter()
         .map(|item| match item {
-            Item::Document(Document { provenance, text }) => {
+            Item::Document(Document { provenance, text, .. }) => {
                 assert_eq!(provenance.line, None);
                 let file = provenance.file.strip_prefix(input.path("")).unwrap();
                 (file.display().to_string(), text)

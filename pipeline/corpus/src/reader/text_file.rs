@@ -19,7 +19,7 @@ pub(super) fn read(
     bytes.drain(..mark);
     let provenance = Provenance { source, file, line: None, id: None };
     let error = match String::from_utf8(bytes) {
-        Ok(text) => return Ok(Item::Document(Document { provenance, text })),
+        Ok(text) => return Ok(Item::Document(Document { provenance, title: None, text })),
         Err(error) => error,
     };
     let byte_offset = (mark + error.utf8_error().valid_up_to()) as u64;
@@ -30,7 +30,7 @@ pub(super) fn read(
         OnBadLine::Skip => Ok(Item::Rejected(reject)),
         OnBadLine::Replace => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            Ok(Item::Repaired(Document { provenance, text }, reject))
+            Ok(Item::Repaired(Document { provenance, title: None, text }, reject))
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Writes a shard as its documents come, whole or not at all.
 
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -129,7 +128,7 @@ impl ShardWriter {
     /// Where the last document was not ended.
     pub fn finish(mut self) -> Result<ShardSummary, CorpusError> {
         assert!(self.index.is_complete(), "the last document was not ended");
-        self.index_file.write(|file| self.index.write(file))?;
+        self.index_file.write(|mut file| self.index.write(&mut file))?;
         let summary = ShardSummary {
             documents: self.index.num_documents(),
             sequences: self.index.num_sequences(),

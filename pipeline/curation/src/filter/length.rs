@@ -90,8 +90,11 @@ mod tests {
         let four = NonZeroUsize::new(4).unwrap();
         let provenance =
             Provenance { source: "s".into(), file: Path::new("f").into(), line: None, id: None };
-        LengthFilter::new(four, Arc::new(Characters))
-            .judge(&Document { provenance, text: text.to_owned() })
+        LengthFilter::new(four, Arc::new(Characters)).judge(&Document {
+            provenance,
+            title: None,
+            text: text.to_owned(),
+        })
     }
 
     #[test]

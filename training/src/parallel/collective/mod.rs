@@ -11,6 +11,8 @@ use std::time::Duration;
 
 pub use thread::ThreadCollective;
 
+use super::dims::RankPlace;
+
 /// How an all-reduce combines the ranks' numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReduceOp {
@@ -59,15 +61,17 @@ pub trait Collective: Send + Sync + fmt::Debug {
     fn broadcast(&self, name: &str, buffer: &mut [f32], root: usize)
     -> Result<(), CollectiveError>;
 
-    /// Returns when every rank has come here.
+    /// Returns when every rank has come here, however long that takes: between barriers, ranks
+    /// read and write files, in a time that grows with the model. One that fails ends the wait.
     ///
     /// # Errors
     ///
     /// When the ranks have come apart.
     fn barrier(&self, name: &str) -> Result<(), CollectiveError>;
 
-    /// Tells the group that this rank has failed: every pending and later call of any rank fails.
-    fn fail(&self, reason: &str);
+    /// Ends the group, unless it has ended already: every pending and later call of any rank fails
+    /// with `failure`.
+    fn fail(&self, failure: &CollectiveError);
 }
 
 /// What a collective does.
@@ -122,40 +126,38 @@ impl fmt::Display for CollectiveCall {
 #[non_exhaustive]
 pub enum CollectiveError {
     /// Two ranks issued different collectives.
-    #[error("ranks issued different collectives: rank {rank} {call}, rank {other_rank} {other}")]
+    #[error("ranks issued different collectives: {place} {call}, {other_place} {other}")]
     Mismatch {
         /// The rank that came first.
-        rank: usize,
+        place: RankPlace,
         /// What it issued.
         call: Box<CollectiveCall>,
         /// The rank that disagrees.
-        other_rank: usize,
+        other_place: RankPlace,
         /// What that one issued.
         other: Box<CollectiveCall>,
     },
     /// Ranks did not come to a collective in time.
     #[error(
-        "rank {rank} waited {} s in {call} for rank {}",
+        "{place} waited {} s in {call} for {}",
         waited.as_secs_f64(),
-        missing.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+        missing.iter().map(RankPlace::to_string).collect::<Vec<_>>().join(", ")
     )]
     TimedOut {
         /// A rank that waited.
-        rank: usize,
+        place: RankPlace,
         /// What it issued.
         call: Box<CollectiveCall>,
         /// The ranks that did not come.
-        missing: Vec<usize>,
+        missing: Vec<RankPlace>,
         /// How long it waited.
         waited: Duration,
     },
     /// A rank failed outside of a collective.
-    #[error("rank {rank} failed after {calls} collectives: {reason}")]
+    #[error("{place} failed: {reason}")]
     RankFailed {
         /// The rank that failed.
-        rank: usize,
-        /// How many collectives it had issued.
-        calls: u64,
+        place: RankPlace,
         /// Why it failed.
         reason: String,
     },

@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, ReduceOp};
+use crate::parallel::RankPlace;
 
 /// From this many numbers on, each rank combines a part of the buffer: below it the second
 /// meeting costs more than the arithmetic it saves.
@@ -29,7 +30,8 @@ pub struct ThreadCollective {
 
 /// What the threads of a group share.
 struct Shared {
-    size: usize,
+    /// The members' places in the grid, by rank.
+    places: Vec<RankPlace>,
     timeout: Duration,
     meeting: Mutex<Meeting>,
     changed: Condvar,
@@ -53,19 +55,21 @@ struct Meeting {
 }
 
 impl ThreadCollective {
-    /// The handles of a group of `size` ranks, in rank order. A rank that waits for longer than
-    /// `timeout` ends the group.
+    /// The handles of a group whose members stand at `places` of the grid, in rank order. A rank
+    /// that waits for longer than `timeout` ends the group.
     ///
     /// # Panics
     ///
-    /// When `size` is 0.
+    /// When there is no member.
     #[must_use]
-    pub fn group(size: usize, timeout: Duration) -> Vec<Self> {
+    pub fn group(places: impl IntoIterator<Item = RankPlace>, timeout: Duration) -> Vec<Self> {
+        let places: Vec<RankPlace> = places.into_iter().collect();
+        let size = places.len();
         assert!(size > 0, "a group has at least one rank");
         let slots = || (0..size).map(|_| RwLock::default()).collect();
         let meeting = Meeting { ended: 0, present: vec![false; size], first: None, failure: None };
         let shared = Arc::new(Shared {
-            size,
+            places,
             timeout,
             meeting: Mutex::new(meeting),
             changed: Condvar::new(),
@@ -98,9 +102,9 @@ impl ThreadCollective {
             None => meeting.first = Some((self.rank, call.clone())),
             Some((rank, first)) if first != call => {
                 let failure = CollectiveError::Mismatch {
-                    rank: *rank,
+                    place: self.shared.places[*rank],
                     call: Box::new(first.clone()),
-                    other_rank: self.rank,
+                    other_place: self.place(),
                     other: Box::new(call.clone()),
                 };
                 return Err(self.end_group(meeting, failure));
@@ -125,7 +129,7 @@ impl ThreadCollective {
         call: &CollectiveCall,
     ) -> Result<(), CollectiveError> {
         let joined = meeting.ended;
-        let deadline = Instant::now() + self.shared.timeout;
+        let deadline = self.deadline(call);
         loop {
             if meeting.ended > joined {
                 return Ok(());
@@ -133,20 +137,32 @@ impl ThreadCollective {
             if let Some(failure) = &meeting.failure {
                 return Err(failure.clone());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
-                let missing =
-                    (0..self.shared.size).filter(|&rank| !meeting.present[rank]).collect();
-                let failure = CollectiveError::TimedOut {
-                    rank: self.rank,
-                    call: Box::new(call.clone()),
-                    missing,
-                    waited: self.shared.timeout,
-                };
+                let failure = self.timed_out(&meeting, call);
                 return Err(self.end_group(meeting, failure));
             }
             let woken = self.shared.changed.wait_timeout(meeting, left);
             meeting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// When this rank gives up waiting in `call`; never, where a barrier waits for work that has no
+    /// bound, or the clock does not reach so far.
+    fn deadline(&self, call: &CollectiveCall) -> Option<Instant> {
+        let has_bound = call.kind != CollectiveKind::Barrier;
+        has_bound.then(|| Instant::now().checked_add(self.shared.timeout)).flatten()
+    }
+
+    fn timed_out(&self, meeting: &Meeting, call: &CollectiveCall) -> CollectiveError {
+        let members = self.shared.places.iter().zip(&meeting.present);
+        CollectiveError::TimedOut {
+            place: self.place(),
+            call: Box::new(call.clone()),
+            missing: members.filter(|(_, present)| !**present).map(|(place, _)| *place).collect(),
+            waited: self.shared.timeout,
         }
     }
 
@@ -159,6 +175,10 @@ impl ThreadCollective {
         let failure = meeting.failure.get_or_insert(failure).clone();
         self.shared.changed.notify_all();
         failure
+    }
+
+    fn place(&self) -> RankPlace {
+        self.shared.places[self.rank]
     }
 
     fn lock(&self) -> MutexGuard<'_, Meeting> {
@@ -176,7 +196,7 @@ impl ThreadCollective {
 
     /// The share of `rank` in the work on `numbers` numbers.
     fn share(&self, rank: usize, numbers: usize) -> Range<usize> {
-        let size = self.shared.size;
+        let size = self.size();
         rank * numbers / size..(rank + 1) * numbers / size
     }
 
@@ -188,7 +208,7 @@ impl ThreadCollective {
         op: ReduceOp,
         result: &mut [f32],
     ) {
-        for rank in 0..self.shared.size {
+        for rank in 0..self.size() {
             let slot = self.slot(call, rank).read().unwrap_or_else(PoisonError::into_inner);
             let numbers = &slot[range.clone()];
             match (rank, op) {
@@ -211,7 +231,7 @@ impl Collective for ThreadCollective {
     }
 
     fn size(&self) -> usize {
-        self.shared.size
+        self.shared.places.len()
     }
 
     fn all_reduce(
@@ -222,7 +242,7 @@ impl Collective for ThreadCollective {
     ) -> Result<(), CollectiveError> {
         let numbers = buffer.len();
         let call = self.next_call(CollectiveKind::AllReduce(op), name, numbers);
-        if self.shared.size == 1 {
+        if self.size() == 1 {
             return Ok(());
         }
         self.bring(&call, buffer)?;
@@ -248,8 +268,8 @@ impl Collective for ThreadCollective {
     fn all_gather(&self, name: &str, part: &[f32]) -> Result<Vec<f32>, CollectiveError> {
         let call = self.next_call(CollectiveKind::AllGather, name, part.len());
         self.bring(&call, part)?;
-        let mut gathered = Vec::with_capacity(self.shared.size * part.len());
-        for rank in 0..self.shared.size {
+        let mut gathered = Vec::with_capacity(self.size() * part.len());
+        for rank in 0..self.size() {
             let slot = self.slot(&call, rank).read().unwrap_or_else(PoisonError::into_inner);
             gathered.extend_from_slice(&slot);
         }
@@ -275,18 +295,13 @@ impl Collective for ThreadCollective {
         self.meet(&call)
     }
 
-    fn fail(&self, reason: &str) {
-        let failure = CollectiveError::RankFailed {
-            rank: self.rank,
-            calls: self.calls.load(Ordering::Relaxed),
-            reason: reason.to_owned(),
-        };
-        self.end_group(self.lock(), failure);
+    fn fail(&self, failure: &CollectiveError) {
+        self.end_group(self.lock(), failure.clone());
     }
 }
 
 impl fmt::Debug for ThreadCollective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ThreadCollective(rank {} of {})", self.rank, self.shared.size)
+        write!(f, "ThreadCollective(rank {} of {})", self.rank, self.size())
     }
 }

@@ -20,8 +20,28 @@ fn reason_of(line: &str) -> RejectReason {
 fn text_and_identifier_are_found_among_other_keys() {
     let line = r#"{"meta": {"a": [1, {"text": "no"}]}, "id": 7, "text": "yes\n", "z": null}"#;
     let record = parsed(line).unwrap();
-    assert_eq!(record, Record { text: Some("yes\n".to_owned()), id: Some("7".to_owned()) });
+    assert_eq!(
+        record,
+        Record { text: Some("yes\n".to_owned()), id: Some("7".to_owned()), title: None }
+    );
     assert_eq!(parsed(r#"{"text": "a", "id": ["x"]}"#).unwrap().id, None);
+}
+
+#[test]
+fn title_is_read_only_where_its_key_is_configured() {
+    let keys = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
+    let title_of = |line: &str| {
+        parse(line.as_bytes(), &keys).map(|record| record.title).map_err(|it| it.reason)
+    };
+    assert_eq!(title_of(r#"{"title": "Ti\u0074le", "text": "a"}"#), Ok(Some("Title".to_owned())));
+    assert_eq!(title_of(r#"{"title": null, "text": "a"}"#), Ok(None));
+    assert_eq!(title_of(r#"{"text": "a"}"#), Ok(None));
+    let wrong = RejectReason::WrongType { key: "title".to_owned(), found: "a number" };
+    assert_eq!(title_of(r#"{"title": 7, "text": "a"}"#), Err(wrong.clone()));
+    assert_eq!(title_of(r#"{"title": 7, "text": null}"#), Err(wrong));
+    for line in [r#"{"title": "T", "text": "a"}"#, r#"{"title": 7, "text": "a"}"#] {
+        assert_eq!(parsed(line).unwrap().title, None);
+    }
 }
 
 #[test]
@@ -86,7 +106,7 @@ fn no_line_panics() {
 
 #[test]
 fn null_is_no_text_and_no_fault() {
-    assert_eq!(parsed(r#"{"text": null}"#).unwrap(), Record { text: None, id: None });
+    assert_eq!(parsed(r#"{"text": null}"#).unwrap(), Record { text: None, id: None, title: None });
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! What `--dry-run` prints: the resolved configuration with the source of each value, and the plan.
+//!
+//! The configuration is shown as the TOML that would give the same run, each value with its origin beside it; the plan is what the stage's
+//! library derives from it without doing the work. As JSON the plan's keys stand at the top, with `config` and
+//! `config_sources` beside them.
+
+use anyhow::Context;
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::config::Resolved;
+use crate::{GlobalArgs, output};
+
+/// Columns that the values of a configuration take before their origins move right.
+const MAX_VALUE_WIDTH: usize = 60;
+
+/// A resolved configuration with the origin of each value.
+#[derive(Debug, Serialize)]
+pub(crate) struct ResolvedConfig {
+    config: Value,
+    config_sources: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct DryRun<'a, P> {
+    #[serde(flatten)]
+    plan: &'a P,
+    #[serde(flatten)]
+    resolved: &'a ResolvedConfig,
+}
+
+impl ResolvedConfig {
+    pub(crate) fn of<T: Serialize>(resolved: &Resolved<T>) -> anyhow::Result<Self> {
+        let config =
+            serde_json::to_value(&resolved.config).context("cannot show the configuration")?;
+        Ok(Self { config_sources: resolved.origins.of_values(&config), config })
+    }
+
+    /// Prints the configuration and `plan`, as JSON or as a table.
+    pub(crate) fn print(&self, plan: &impl Serialize, global: &GlobalArgs) -> anyhow::Result<()> {
+        if global.json {
+            return output::json(&DryRun { plan, resolved: self });
+        }
+        let plan = serde_json::to_value(plan).context("cannot show the plan")?;
+        let mut rows = Vec::new();
+        plan_rows(&plan, "", false, &mut rows);
+        output::text(&format!("{}\nPLAN\n\n{}", self.to_toml(), output::table(&rows)))
+    }
+
+    /// The configuration as TOML, the origin of each value to its right.
+    fn to_toml(&self) -> String {
+        let mut lines = Vec::new();
+        self.section_lines("", "", &self.config, &mut lines);
+        let width = lines.iter().filter(|line| !line.origin.is_empty());
+        let width = width.map(|line| line.text.chars().count()).max().unwrap_or(0);
+        let width = width.min(MAX_VALUE_WIDTH);
+        let lines = lines.iter().map(|Line { text, origin }| match origin.as_str() {
+            "" => format!("{text}\n"),
+            origin => format!("{text:<width$}  # {origin}\n"),
+        });
+        lines.collect::<String>().trim_start().to_owned()
+    }
+
+    /// The lines of the section at `path`, whose values come before its sections.
+    fn section_lines(&self, path: &str, header: &str, section: &Value, lines: &mut Vec<Line>) {
+        let Value::Object(entries) = section else { return };
+        let (sections, values): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|(_, value)| is_section(value));
+        if !header.is_empty() && (!values.is_empty() || sections.is_empty()) {
+            lines.push(Line::bare(""));
+            lines.push(Line::bare(header));
+        }
+        let below =
+            |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        for (key, value) in values.into_iter().filter(|(_, value)| !value.is_null()) {
+            let origin = self.config_sources.get(&below(key)).and_then(Value::as_str);
+            let (text, origin) = (format!("{key} = {}", toml_of(value)), origin.unwrap_or(""));
+            lines.push(Line { text, origin: origin.to_owned() });
+        }
+        for (key, value) in sections {
+            let path = below(key);
+            let name: Vec<_> =
+                path.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
+            let name = name.join(".");
+            match value {
+                Value::Array(items) => {
+                    for (index, item) in items.iter().enumerate() {
+                        let path = format!("{path}.{index}");
+                        self.section_lines(&path, &format!("[[{name}]]"), item, lines);
+                    }
+                }
+                section => self.section_lines(&path, &format!("[{name}]"), section, lines),
+            }
+        }
+    }
+}
+
+/// A line of TOML and what stands to its right.
+struct Line {
+    text: String,
+    origin: String,
+}
+
+impl Line {
+    fn bare(text: &str) -> Self {
+        Self { text: text.to_owned(), origin: String::new() }
+    }
+}
+
+fn is_section(value: &Value) -> bool {
+    match value {
+        Value::Object(_) => true,
+        Value::Array(items) => items.iter().any(Value::is_object),
+        _ => false,
+    }
+}
+
+/// A plain value as TOML, which writes numbers, words and texts as JSON does.
+fn toml_of(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml_of).collect::<Vec<_>>().join(", "))
+        }
+        value => value.to_string(),
+    }
+}
+
+/// The rows of a plan: the name of each value, and the value with its unit.
+fn plan_rows(plan: &Value, indent: &str, is_bytes: bool, rows: &mut Vec<Vec<String>>) {
+    let Value::Object(entries) = plan else { return };
+    for (key, value) in entries {
+        let is_bytes = is_bytes || key.split('_').any(|word| word == "bytes");
+        let name = format!("{indent}{}", key.replace('_', " "));
+        let deeper = format!("{indent}  ");
+        match value {
+            Value::Object(_) => {
+                rows.push(vec![name]);
+                plan_rows(value, &deeper, is_bytes, rows);
+            }
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                for (item, number) in items.iter().zip(1..) {
+                    rows.push(vec![format!("{name} {number}")]);
+                    plan_rows(item, &deeper, is_bytes, rows);
+                }
+            }
+            value => rows.push(vec![name, shown(value, is_bytes)]),
+        }
+    }
+}
+
+fn shown(value: &Value, is_bytes: bool) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) => {
+            items.iter().map(|item| shown(item, is_bytes)).collect::<Vec<_>>().join(", ")
+        }
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(bytes), _) if is_bytes => HumanBytes(bytes).to_string(),
+            (Some(count), _) => HumanCount(count).to_string(),
+            (None, Some(small)) if small.abs() < 0.1 => format!("{small:.4}"),
+            (None, Some(number)) => format!("{number:.2}"),
+            (None, None) => number.to_string(),
+        },
+        value => value.to_string(),
+    }
+}

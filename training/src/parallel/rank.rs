@@ -1,0 +1,62 @@
+//! One rank's place in the grid, and what it decides together with all others.
+
+use super::collective::{CollectiveError, ReduceOp};
+use super::dims::{ParallelDims, RankPlace};
+use super::group::{DataParallelGroup, TensorParallelGroup};
+
+/// What one of the launched threads knows of its place.
+#[derive(Clone, Debug)]
+pub struct Rank {
+    /// The ranks that share one copy of the model.
+    pub tensor_parallel: TensorParallelGroup,
+    /// The ranks that hold the same part of every copy.
+    pub data_parallel: DataParallelGroup,
+}
+
+impl Rank {
+    /// The only rank of a run that is not split.
+    #[must_use]
+    pub fn single() -> Self {
+        Self {
+            tensor_parallel: TensorParallelGroup::single(),
+            data_parallel: DataParallelGroup::single(),
+        }
+    }
+
+    /// Where this rank stands in the grid.
+    #[must_use]
+    pub fn place(&self) -> RankPlace {
+        RankPlace {
+            tensor: self.tensor_parallel.rank(),
+            data: self.data_parallel.rank(),
+            dims: ParallelDims {
+                tensor: self.tensor_parallel.size(),
+                data: self.data_parallel.size(),
+            },
+        }
+    }
+
+    /// This rank, counted from 0 over the whole grid.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.place().rank()
+    }
+
+    /// Whether this is the rank that writes what is written once.
+    #[must_use]
+    pub fn is_main(&self) -> bool {
+        self.index() == 0
+    }
+
+    /// Whether `is_so` holds on any rank of the grid: a decision that all take alike.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks have come apart.
+    pub fn any(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
+        let mut flag = [if is_so { 1.0 } else { 0.0 }];
+        self.tensor_parallel.collective().all_reduce(name, &mut flag, ReduceOp::Max)?;
+        self.data_parallel.collective().all_reduce(name, &mut flag, ReduceOp::Max)?;
+        Ok(flag[0] > 0.0)
+    }
+}
