@@ -140,6 +140,15 @@ fn a_checkpoint_with_another_tokenizer_of_the_same_name_is_refused() {
 }
 
 #[test]
+fn a_data_folder_is_called_one_where_a_checkpoint_is_expected() {
+    let run = TrainedRun::new();
+    let error = evaluate(&run.plan(&run.path("data"), 8, 1), &Silent).unwrap_err().to_string();
+    let expected =
+        "data: a data folder, no checkpoint; give a run folder, its checkpoints folder or";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn a_folder_that_is_no_checkpoint_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let plan = EvalPlan { checkpoint: folder.path().to_owned(), ..plan(32, 1) };
