@@ -122,7 +122,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         row("steps", steps),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
-        row("final loss, mean of the last 10 steps", loss(report.final_loss)),
+        row(&format!("final loss, mean of {} steps", report.steps.min(10)), loss(report.final_loss)),
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", format!("{:.0}", report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),
