@@ -35,7 +35,7 @@ fn total_nll(
     let windows = OverlapWindows::new(tokens, window, positive(overlap));
     let scoring: Vec<Window<'_>> = windows.scoring().collect();
     let losses = scoring.chunks(batch_size).flat_map(|batch| scorer.score(batch).unwrap());
-    losses.flatten().map(f64::from).sum()
+    losses.flatten().map(|score| f64::from(score.loss)).sum()
 }
 
 #[test]
@@ -43,15 +43,18 @@ fn totals_of_overlapping_windows_are_the_references() {
     let tokens = micro_stream();
     let expected = reference("gpt2_micro")["overlap_eval"].as_array().unwrap().clone();
     assert_eq!(expected.len(), 6);
-    let mut scorer = micro_scorer(1);
-    for case in expected {
-        let size = |name: &str| case[name].as_u64().unwrap() as usize;
-        let (window, overlap) = (size("window"), size("overlap"));
-        let windows = OverlapWindows::new(&tokens, window, positive(overlap));
-        assert_eq!(windows.num_windows(), size("windows"));
-        let total = total_nll(&mut scorer, &tokens, (window, overlap), 4);
-        // The reference is f32 too: some 1e-7 of each loss is rounding, less of the sum of a hundred.
-        assert_close(total, case["total_nll"].as_f64().unwrap(), 1e-7);
+    for tensor_parallel_size in [1, 2] {
+        let mut scorer = micro_scorer(tensor_parallel_size);
+        for case in &expected {
+            let size = |name: &str| case[name].as_u64().unwrap() as usize;
+            let (window, overlap) = (size("window"), size("overlap"));
+            let windows = OverlapWindows::new(&tokens, window, positive(overlap));
+            assert_eq!(windows.num_windows(), size("windows"));
+            let total = total_nll(&mut scorer, &tokens, (window, overlap), 4);
+            // The reference is f32 too: some 1e-7 of each loss is rounding, less of the sum of a
+            // hundred.
+            assert_close(total, case["total_nll"].as_f64().unwrap(), 1e-7);
+        }
     }
 }
 
@@ -69,6 +72,20 @@ fn totals_do_not_depend_on_batch_size_or_ranks() {
 }
 
 #[test]
+fn predictions_do_not_depend_on_ranks() {
+    let tokens = micro_stream();
+    let window = Window { tokens: &tokens[..65], scored: 0..64 };
+    let predicted = |tensor_parallel_size| -> Vec<u32> {
+        let scores = micro_scorer(tensor_parallel_size).score(std::slice::from_ref(&window));
+        scores.unwrap()[0].iter().map(|score| score.predicted).collect()
+    };
+    let expected = predicted(1);
+    assert!(expected.iter().any(|&token| token != expected[0]), "{expected:?}");
+    assert_eq!(predicted(2), expected);
+    assert_eq!(predicted(4), expected);
+}
+
+#[test]
 fn a_shorter_neighbor_in_the_batch_changes_no_loss() {
     let tokens = micro_stream();
     let long = Window { tokens: &tokens[..65], scored: 60..64 };
@@ -77,13 +94,14 @@ fn a_shorter_neighbor_in_the_batch_changes_no_loss() {
     let mut scorer = micro_scorer(1);
     let together = scorer.score(&[short.clone(), none.clone(), long.clone()]).unwrap();
     assert_eq!(together.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 4]);
-    for (window, losses) in [short, long].iter().zip([&together[0], &together[2]]) {
+    for (window, scores) in [short, long].iter().zip([&together[0], &together[2]]) {
         let alone = &scorer.score(std::slice::from_ref(window)).unwrap()[0];
-        for (&alone, &together) in alone.iter().zip(losses) {
-            assert_close(f64::from(together), f64::from(alone), 2e-6);
+        for (alone, together) in alone.iter().zip(scores) {
+            assert_close(f64::from(together.loss), f64::from(alone.loss), 2e-6);
+            assert_eq!(together.predicted, alone.predicted);
         }
     }
-    assert_eq!(scorer.score(&[none]).unwrap(), [Vec::<f32>::new()]);
+    assert_eq!(scorer.score(&[none]).unwrap(), [vec![]]);
     assert!(scorer.score(&[]).unwrap().is_empty());
 }
 

@@ -7,7 +7,7 @@ use training::backend::cpu::head::{Head, head};
 use training::backend::cpu::vector::Vector;
 use training::backend::cpu::{bias_gelu as gelu_kernel, causal_softmax as softmax_kernel};
 use training::backend::cpu::{dropout as dropout_kernel, layer_norm as norm_kernel};
-use training::backend::{Activation, CpuAutodiff, HeadGradients};
+use training::backend::{Activation, CpuAutodiff, HeadExtras};
 use training::backend::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
 use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 use training::parallel::{Targets, TensorParallelGroup, VocabularyRange};
@@ -253,8 +253,8 @@ fn avx2_and_portable_kernels_agree() {
             targets: &targets,
             vocabulary: &vocabulary,
         };
-        let gradients = HeadGradients { hidden: true, weight: true };
-        let result = head(vector, input, &TensorParallelGroup::single(), gradients);
+        let extras = HeadExtras { hidden_gradient: true, weight_gradient: true, predictions: true };
+        let result = head(vector, input, &TensorParallelGroup::single(), extras);
         [result.row_losses, result.hidden_gradient.unwrap(), result.table_gradient.unwrap()]
     });
     assert_both("head", &fast, &slow, 1e-5);
@@ -299,8 +299,9 @@ fn what_is_not_a_number_stays_so() {
                 targets: &targets,
                 vocabulary: &vocabulary,
             };
-            let gradients = HeadGradients { hidden: true, weight: true };
-            let result = head(vector, input, &TensorParallelGroup::single(), gradients);
+            let extras =
+                HeadExtras { hidden_gradient: true, weight_gradient: true, predictions: true };
+            let result = head(vector, input, &TensorParallelGroup::single(), extras);
             assert!(result.row_losses[0].is_nan());
         }
     }

@@ -178,7 +178,7 @@ fn dropout_masks_belong_to_samples_not_to_batches() {
 }
 
 #[test]
-fn losses_of_chosen_rows_are_those_of_the_whole_batch() {
+fn scores_of_chosen_rows_are_those_of_the_whole_batch() {
     let (config, device) = (small_config(), Default::default());
     let group = TensorParallelGroup::single();
     let model =
@@ -186,12 +186,13 @@ fn losses_of_chosen_rows_are_those_of_the_whole_batch() {
             .unwrap();
     let (inputs, targets, _) = made_up_batch(2, 24, 301);
     let all: Vec<usize> = (0..48).collect();
-    let every = model.token_losses(tokens(&inputs, 2), &targets, &all);
+    let every = model.token_scores(tokens(&inputs, 2), &targets, &all);
     let rows = [0, 7, 23, 24, 47];
     let chosen: Vec<u32> = rows.iter().map(|&row| targets[row]).collect();
-    let losses = model.token_losses(tokens(&inputs, 2), &chosen, &rows);
-    let expected: Vec<f32> = rows.iter().map(|&row| every[row]).collect();
-    assert!(worst_difference(&losses, &expected) < 1e-6);
+    for (score, &row) in model.token_scores(tokens(&inputs, 2), &chosen, &rows).iter().zip(&rows) {
+        assert!((score.loss - every[row].loss).abs() < 1e-6);
+        assert_eq!(score.predicted, every[row].predicted);
+    }
 }
 
 #[test]

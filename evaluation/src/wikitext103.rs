@@ -324,8 +324,8 @@ fn score_all(
         if observer.stop_requested() {
             return Err(EvalError::Stopped);
         }
-        for losses in model.scorer.score(batch)? {
-            scored.add(&losses)?;
+        for scores in model.scorer.score(batch)? {
+            scored.add(scores.iter().map(|score| score.loss))?;
         }
         observer.advance(batch.len() as u64);
     }
@@ -333,14 +333,14 @@ fn score_all(
 }
 
 impl Scored {
-    fn add(&mut self, losses: &[f32]) -> Result<(), EvalError> {
-        for &loss in losses {
+    fn add(&mut self, losses: impl ExactSizeIterator<Item = f32>) -> Result<(), EvalError> {
+        self.targets += losses.len();
+        for loss in losses {
             if !loss.is_finite() {
                 return Err(EvalError::NonFinite { loss, window: self.windows });
             }
             self.total_nll += f64::from(loss);
         }
-        self.targets += losses.len();
         self.windows += 1;
         Ok(())
     }

@@ -18,8 +18,14 @@ fn batch(expected: &Tensors) -> (Vec<u32>, Vec<u32>) {
     (inputs.concat(), targets.concat())
 }
 
+/// The index of the largest number of each row.
+fn largest_of_each(values: &[f32], width: usize) -> Vec<u32> {
+    let largest = |row: &[f32]| (0..width).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+    values.chunks_exact(width).map(|row| largest(row) as u32).collect()
+}
+
 #[test]
-fn logits_and_token_losses_are_those_of_the_reference() {
+fn logits_losses_and_predictions_are_those_of_the_reference() {
     for (fixture, activation) in FIXTURES {
         let weights = Tensors::read(fixture, "model.safetensors");
         let expected = Tensors::read(fixture, "forward_backward.safetensors");
@@ -29,15 +35,18 @@ fn logits_and_token_losses_are_those_of_the_reference() {
             let results = launch(ParallelDims::one_replica(size), |rank| {
                 let (config, group) = (micro_gpt2::config(activation), rank.tensor_parallel);
                 let model = Gpt2::<Cpu>::init(&config, &weights, &group, &Default::default())?;
-                let losses = model.token_losses(tokens(&inputs, 2), &targets, &rows);
-                Ok((model.logits(tokens(&inputs, 2)).into_data(), losses))
+                let scores = model.token_scores(tokens(&inputs, 2), &targets, &rows);
+                Ok((model.logits(tokens(&inputs, 2)).into_data(), scores))
             });
-            for (logits, losses) in results.unwrap() {
+            for (logits, scores) in results.unwrap() {
                 assert_eq!(logits.shape.as_slice(), [2, 24, 96]);
                 let logits = logits.to_vec::<f32>().unwrap();
                 // Aimed at; 1e-4 would do. The reference itself is 2e-6 from its f64 values.
                 assert!(worst_difference(&logits, expected.floats("out.logits")) < 1e-5);
+                let losses: Vec<f32> = scores.iter().map(|score| score.loss).collect();
                 assert!(worst_difference(&losses, expected.floats("out.per_token_loss")) < 1e-5);
+                let predicted: Vec<u32> = scores.iter().map(|score| score.predicted).collect();
+                assert_eq!(predicted, largest_of_each(expected.floats("out.logits"), 96));
             }
         }
     }

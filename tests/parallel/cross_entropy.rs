@@ -97,10 +97,48 @@ fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
             }
             let hidden = constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
             let table = constant::<2>(&table, [128, VOCABULARY]).inner();
-            Ok(head.token_losses::<Cpu>(hidden, table, &reference.targets))
+            Ok(head.token_scores::<Cpu>(hidden, table, &reference.targets))
         });
-        for losses in results.unwrap() {
+        for scores in results.unwrap() {
+            let losses: Vec<f32> = scores.iter().map(|score| score.loss).collect();
             assert_close(&losses, &reference.losses, 1e-5);
+        }
+    }
+}
+
+/// Whole numbers, so that logits are exact and ties are ties; all below 0, so that a row of padding,
+/// whose product is 0, would win if it took part.
+#[test]
+fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
+    const TOKENS: usize = 200;
+    let row_of_table = |token: usize| {
+        let is_late = f32::from(token == 150 || token == 199);
+        [(token * 7 % 4) as f32, is_late, token as f32, -1000.0]
+    };
+    let hidden = [
+        [1.0, 0.0, 0.0, 1.0],  // token 1, with 49 others as large
+        [-1.0, 0.0, 0.0, 1.0], // token 0, with 49 others
+        [0.0, 1.0, 0.0, 1.0],  // token 150 before 199, both on the second of two ranks
+        [0.0, 0.0, 1.0, 1.0],  // token 199, the last
+        [0.0, 0.0, 0.0, 1.0],  // every token alike
+        [f32::NAN, 0.0, 0.0, 1.0],
+    ];
+    let expected = [1, 0, 150, 199, 0, 0];
+    for size in [1, 2, 4] {
+        let results = launch(ParallelDims::one_replica(size), |rank| {
+            let head = LmHead::new("head", TOKENS, &rank.tensor_parallel);
+            let VocabularyRange { first, rows, tokens } =
+                VocabularyRange::new(TOKENS, &rank.tensor_parallel);
+            let mut table: Vec<f32> = (first..first + tokens).flat_map(row_of_table).collect();
+            table.resize(rows * 4, 0.0);
+            let hidden = constant::<2>(hidden.as_flattened(), [hidden.len(), 4]).inner();
+            let table = constant::<2>(&table, [rows, 4]).inner();
+            Ok(head.token_scores::<Cpu>(hidden, table, &[0; 6]))
+        });
+        for scores in results.unwrap() {
+            let predicted: Vec<u32> = scores.iter().map(|score| score.predicted).collect();
+            assert_eq!(predicted, expected, "on {size} ranks");
+            assert!(scores[5].loss.is_nan());
         }
     }
 }

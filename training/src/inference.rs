@@ -1,4 +1,4 @@
-//! Losses of text under a trained model, without gradients.
+//! Losses and predictions of text under a trained model, without gradients.
 //!
 //! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model, and hands every batch to
 //! all of them; so a batch costs no start of threads and no second copy of the weights. A rank that fails ends its peers
@@ -17,7 +17,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use crate::backend::Cpu;
 use crate::error::TrainError;
 use crate::model::{Gpt2, Gpt2Config};
-use crate::parallel::{ParallelDims, Rank, launch};
+use crate::parallel::{ParallelDims, Rank, TokenScore, launch};
 use crate::parameters::ParameterSource;
 
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
@@ -29,7 +29,7 @@ pub struct Window<'a> {
     pub scored: Range<usize>,
 }
 
-/// Computes the losses of windows with a model that is split over rank threads.
+/// Scores windows with a model that is split over rank threads.
 ///
 /// Dropping it ends the threads.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Scorer {
         self.vocab_size
     }
 
-    /// The losses of the scored positions, in nats: one list per window, in the order of the positions.
+    /// Loss and prediction at the scored positions: one list per window, in the order of the positions.
     ///
     /// The windows make one batch; the result does not depend, beyond rounding, on what else is in it.
     ///
@@ -86,7 +86,7 @@ impl Scorer {
     ///
     /// After an error; or when a window has more inputs than `seq_length`, scores a position that it does not have, or holds a token
     /// outside the vocabulary.
-    pub fn score(&mut self, windows: &[Window<'_>]) -> Result<Vec<Vec<f32>>, TrainError> {
+    pub fn score(&mut self, windows: &[Window<'_>]) -> Result<Vec<Vec<TokenScore>>, TrainError> {
         for window in windows {
             self.check(window);
         }
@@ -94,8 +94,8 @@ impl Scorer {
         if batch.rows.is_empty() {
             return Ok(vec![Vec::new(); windows.len()]);
         }
-        let losses = self.ranks.run(batch)?;
-        let mut rest = losses.as_slice();
+        let scores = self.ranks.run(batch)?;
+        let mut rest = scores.as_slice();
         let per_window = windows.iter().map(|window| {
             let (own, others) = rest.split_at(window.scored.len());
             rest = others;
@@ -150,10 +150,10 @@ impl Batch {
         Self { num_windows: windows.len(), length, inputs, targets, rows }
     }
 
-    fn losses(&self, model: &Gpt2<Cpu>, device: &Device<Cpu>) -> Vec<f32> {
+    fn scores(&self, model: &Gpt2<Cpu>, device: &Device<Cpu>) -> Vec<TokenScore> {
         let inputs = TensorData::new(self.inputs.clone(), [self.num_windows, self.length]);
         let inputs = Tensor::<Cpu, 2, Int>::from_data(inputs, device);
-        model.token_losses(inputs, &self.targets, &self.rows)
+        model.token_scores(inputs, &self.targets, &self.rows)
     }
 }
 
@@ -162,8 +162,8 @@ impl Batch {
 struct RankThreads {
     /// Batches to each rank. Dropping the queues ends the threads.
     batches: Vec<Sender<Arc<Batch>>>,
-    /// Losses from rank 0, which every rank has alike.
-    losses: Receiver<Vec<f32>>,
+    /// Scores from rank 0, which every rank has alike.
+    scores: Receiver<Vec<TokenScore>>,
     /// Joins the ranks and has the first cause of their end.
     launched: Option<JoinHandle<Result<Vec<()>, TrainError>>>,
 }
@@ -172,7 +172,7 @@ struct RankThreads {
 struct Endpoint {
     batches: Receiver<Arc<Batch>>,
     /// Rank 0's alone, so that its end is heard at once.
-    losses: Option<Sender<Vec<f32>>>,
+    scores: Option<Sender<Vec<TokenScore>>>,
 }
 
 impl RankThreads {
@@ -181,14 +181,14 @@ impl RankThreads {
     where
         S: ParameterSource + Send + 'static,
     {
-        let (losses_out, losses) = mpsc::channel();
-        let mut losses_out = Some(losses_out);
+        let (scores_out, scores) = mpsc::channel();
+        let mut scores_out = Some(scores_out);
         let mut batches = Vec::new();
         let mut endpoints = Vec::new();
         for _ in 0..size.get() {
             let (batches_out, batches_in) = mpsc::channel();
             batches.push(batches_out);
-            let endpoint = Endpoint { batches: batches_in, losses: losses_out.take() };
+            let endpoint = Endpoint { batches: batches_in, scores: scores_out.take() };
             endpoints.push(Mutex::new(Some(endpoint)));
         }
         let launched = thread::spawn(move || {
@@ -197,13 +197,13 @@ impl RankThreads {
                 serve(&config, &source, &rank, endpoint.expect("each rank runs once"))
             })
         });
-        let mut threads = Self { batches, losses, launched: Some(launched) };
+        let mut threads = Self { batches, scores, launched: Some(launched) };
         threads.answer()?;
         Ok(threads)
     }
 
-    /// Hands a batch to every rank and waits for its losses.
-    fn run(&mut self, batch: Batch) -> Result<Vec<f32>, TrainError> {
+    /// Hands a batch to every rank and waits for its scores.
+    fn run(&mut self, batch: Batch) -> Result<Vec<TokenScore>, TrainError> {
         let batch = Arc::new(batch);
         for queue in &self.batches {
             // A rank that is gone does not answer: `answer` finds out why.
@@ -212,9 +212,9 @@ impl RankThreads {
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<Vec<f32>, TrainError> {
-        match self.losses.recv() {
-            Ok(losses) => Ok(losses),
+    fn answer(&mut self) -> Result<Vec<TokenScore>, TrainError> {
+        match self.scores.recv() {
+            Ok(scores) => Ok(scores),
             Err(_) => Err(self.first_cause()),
         }
     }
@@ -233,16 +233,16 @@ fn serve(
     rank.tensor_parallel.collective().barrier("scorer.ready")?;
     endpoint.answer(Vec::new());
     while let Ok(batch) = endpoint.batches.recv() {
-        endpoint.answer(batch.losses(&model, &device));
+        endpoint.answer(batch.scores(&model, &device));
     }
     Ok(())
 }
 
 impl Endpoint {
-    fn answer(&self, losses: Vec<f32>) {
-        if let Some(queue) = &self.losses {
+    fn answer(&self, scores: Vec<TokenScore>) {
+        if let Some(queue) = &self.scores {
             // Nobody listens when the scorer has been dropped: its queues end the thread next.
-            let _ = queue.send(losses);
+            let _ = queue.send(scores);
         }
     }
 }

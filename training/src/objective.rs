@@ -38,7 +38,8 @@ impl<B: TpBackend> Scored<B> for Gpt2<B> {
     fn token_losses(&self, batch: &Batch) -> Vec<f32> {
         let tokens = input_tokens(batch, &self.devices()[0]);
         let rows: Vec<usize> = (0..batch.targets.len()).collect();
-        Gpt2::token_losses(self, tokens, &batch.targets, &rows)
+        let scores = self.token_scores(tokens, &batch.targets, &rows);
+        scores.iter().map(|score| score.loss).collect()
     }
 }
 

@@ -12,9 +12,9 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::{Activation, HeadGradients, TpBackend, TpKernels};
+use super::{Activation, HeadExtras, TpBackend, TpKernels};
 use crate::parallel::random::DropoutMask;
-use crate::parallel::{Region, Targets, TensorParallelGroup, VocabularyRange};
+use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
 impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
     fn copy_to_region(input: FloatTensor<Self>, region: &Region) -> FloatTensor<Self> {
@@ -119,9 +119,12 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
     ) -> FloatTensor<Self> {
-        let gradients = HeadGradients { hidden: hidden.is_tracked(), weight: weight.is_tracked() };
-        let head =
-            B::head(hidden.primitive, weight.primitive, targets, vocabulary, group, gradients);
+        let extras = HeadExtras {
+            hidden_gradient: hidden.is_tracked(),
+            weight_gradient: weight.is_tracked(),
+            predictions: false,
+        };
+        let head = B::head(hidden.primitive, weight.primitive, targets, vocabulary, group, extras);
         match HeadLoss.prepare::<C>([hidden.node, weight.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 prep.finish([head.hidden_gradient, head.weight_gradient], head.loss)
@@ -130,14 +133,14 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
-    fn head_token_losses(
+    fn head_token_scores(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
-    ) -> Vec<f32> {
-        B::head_token_losses(hidden.primitive, weight.primitive, targets, vocabulary, group)
+    ) -> Vec<TokenScore> {
+        B::head_token_scores(hidden.primitive, weight.primitive, targets, vocabulary, group)
     }
 }
 

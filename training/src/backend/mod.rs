@@ -21,7 +21,7 @@ pub use functions::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_
 use serde::{Deserialize, Serialize};
 
 use crate::parallel::random::DropoutMask;
-use crate::parallel::{Region, Targets, TensorParallelGroup, VocabularyRange};
+use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
 /// The CPU, without gradients: for evaluation.
 pub type Cpu = burn_flex::Flex;
@@ -43,7 +43,7 @@ pub enum Activation {
 /// A backend for tensor-parallel transformers.
 ///
 /// Shapes are those of one rank. Every operation is differentiable on a backend that records
-/// gradients, except [`head_token_losses`](Self::head_token_losses).
+/// gradients, except [`head_token_scores`](Self::head_token_scores).
 pub trait TpBackend: Backend {
     /// *f*: `input` as it is; its gradient is summed over the ranks.
     fn copy_to_region(input: FloatTensor<Self>, region: &Region) -> FloatTensor<Self>;
@@ -105,23 +105,25 @@ pub trait TpBackend: Backend {
         group: &TensorParallelGroup,
     ) -> FloatTensor<Self>;
 
-    /// The cross-entropy of every row, without weights and without a graph.
-    fn head_token_losses(
+    /// The cross-entropy and the predicted token of every row, without weights and without a graph.
+    fn head_token_scores(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
-    ) -> Vec<f32>;
+    ) -> Vec<TokenScore>;
 }
 
 /// What [`TpKernels::head`] computes beside the loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeadGradients {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeadExtras {
     /// The gradient of the hidden states.
-    pub hidden: bool,
+    pub hidden_gradient: bool,
     /// The gradient of the weight.
-    pub weight: bool,
+    pub weight_gradient: bool,
+    /// The token with the largest logit of every row.
+    pub predictions: bool,
 }
 
 /// What [`TpKernels::head`] returns.
@@ -131,6 +133,8 @@ pub struct HeadOutput<B: Backend> {
     pub loss: FloatTensor<B>,
     /// The loss of every row.
     pub row_losses: Vec<f32>,
+    /// The token that every row predicts, if asked for.
+    pub predictions: Option<Vec<u32>>,
     /// This rank's share of the loss's gradient for the hidden states, if asked for.
     pub hidden_gradient: Option<FloatTensor<B>>,
     /// The loss's gradient for the weight, if asked for.
@@ -227,7 +231,7 @@ pub trait TpKernels: Backend {
         gradient: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
-    /// Head and loss in one pass over the rows, with the gradients that are asked for.
+    /// Head and loss in one pass over the rows, with the extras that are asked for.
     ///
     /// The loss is a plain sum, so its gradients are known before anything is asked of them; the
     /// backward pass only scales them.
@@ -237,7 +241,7 @@ pub trait TpKernels: Backend {
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
-        gradients: HeadGradients,
+        extras: HeadExtras,
     ) -> HeadOutput<Self>;
 
     /// `tensor` times the one number that `factor` `[1]` holds.
@@ -311,19 +315,21 @@ impl<B: TpKernels> TpBackend for B {
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
     ) -> FloatTensor<B> {
-        let none = HeadGradients { hidden: false, weight: false };
-        B::head(hidden, weight, targets, vocabulary, group, none).loss
+        B::head(hidden, weight, targets, vocabulary, group, HeadExtras::default()).loss
     }
 
-    fn head_token_losses(
+    fn head_token_scores(
         hidden: FloatTensor<B>,
         weight: FloatTensor<B>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
-    ) -> Vec<f32> {
-        let none = HeadGradients { hidden: false, weight: false };
+    ) -> Vec<TokenScore> {
         let targets = Targets::new(targets, &vec![1.0; targets.len()]);
-        B::head(hidden, weight, &targets, vocabulary, group, none).row_losses
+        let extras = HeadExtras { predictions: true, ..HeadExtras::default() };
+        let head = B::head(hidden, weight, &targets, vocabulary, group, extras);
+        let predictions = head.predictions.expect("predictions were asked for");
+        let rows = head.row_losses.into_iter().zip(predictions);
+        rows.map(|(loss, predicted)| TokenScore { loss, predicted }).collect()
     }
 }

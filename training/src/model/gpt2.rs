@@ -7,7 +7,7 @@ use super::{Embedding, Gpt2Config, LayerNorm, TransformerBlock};
 use crate::backend::TpBackend;
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
-use crate::parallel::{LmHead, Targets, TensorParallelGroup};
+use crate::parallel::{LmHead, Targets, TensorParallelGroup, TokenScore};
 use crate::parameters::{ParameterLoader, ParameterSource};
 
 /// A GPT-2 language model.
@@ -94,7 +94,7 @@ impl<B: TpBackend> Gpt2<B> {
         self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
     }
 
-    /// The losses of some positions, in nats, without dropout.
+    /// Losses and predictions at some positions, without dropout.
     ///
     /// `rows` are positions counted row by row through the batch, `sample · seq + position`;
     /// `targets` has the token that each of them should predict. Call it on a model without a
@@ -105,12 +105,12 @@ impl<B: TpBackend> Gpt2<B> {
     /// When there is not one target for each row, a row is outside of the batch, or a target is
     /// not in the vocabulary.
     #[must_use]
-    pub fn token_losses(
+    pub fn token_scores(
         &self,
         tokens: Tensor<B, 2, Int>,
         targets: &[u32],
         rows: &[usize],
-    ) -> Vec<f32> {
+    ) -> Vec<TokenScore> {
         let hidden = self.hidden_states(tokens, None);
         let [batch, seq, width] = hidden.dims();
         let mut hidden = hidden.reshape([batch * seq, width]);
@@ -120,7 +120,7 @@ impl<B: TpBackend> Gpt2<B> {
             let indices = Tensor::<B, 1, Int>::from_data(indices.as_slice(), &hidden.device());
             hidden = hidden.select(0, indices);
         }
-        self.lm_head.token_losses(hidden, self.embedding.word_embeddings.weight.val(), targets)
+        self.lm_head.token_scores(hidden, self.embedding.word_embeddings.weight.val(), targets)
     }
 
     /// All logits, `[batch, seq, vocab_size]`, without dropout and without a graph: for looking

@@ -1,9 +1,9 @@
 //! The output layer and the loss, over a vocabulary that is split over the group.
 //!
 //! Each rank scores its own part of the vocabulary, and only three numbers for each position are
-//! exchanged: the largest logit, the target's logit and the sum of exponentials. Gathering the
-//! logits instead would move as many times more as the vocabulary has tokens (section 3 of the
-//! paper). Nor do all logits of a rank exist at once: scoring, softmax, loss and gradients go
+//! exchanged: the largest logit, the target's logit and the sum of exponentials; a fourth, the
+//! token of the largest logit, where predictions are asked for. Gathering the logits instead would
+//! move as many times more as the vocabulary has tokens (section 3 of the paper). Nor do all logits of a rank exist at once: scoring, softmax, loss and gradients go
 //! through the positions chunk by chunk, in one operation of the backend.
 
 use std::sync::Arc;
@@ -35,6 +35,16 @@ impl Targets {
         assert_eq!(tokens.len(), weights.len(), "one weight for each target");
         Self { tokens: tokens.into(), weights: weights.into() }
     }
+}
+
+/// What the model says of one position: how well it knew the target, and what it expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenScore {
+    /// Negative natural logarithm of the target's probability.
+    pub loss: f32,
+    /// The token with the largest logit, the lowest of several; 0 where the logits are no numbers,
+    /// and then the loss is none either.
+    pub predicted: u32,
 }
 
 /// The language-model head: scores every token by the product with its embedding.
@@ -91,21 +101,23 @@ impl LmHead {
         vocab_parallel_cross_entropy(hidden, weight, targets, &self.vocabulary, &self.region)
     }
 
-    /// The loss of each row of `hidden` `[rows, hidden_size]`, in nats and without a graph.
+    /// Loss and prediction of each row of `hidden` `[rows, hidden_size]`, without a graph.
+    ///
+    /// Communicates four numbers for each row: those of the loss, and `loss.predicted`.
     ///
     /// # Panics
     ///
     /// As [`loss`](Self::loss).
     #[must_use]
-    pub fn token_losses<B: TpBackend>(
+    pub fn token_scores<B: TpBackend>(
         &self,
         hidden: Tensor<B, 2>,
         weight: Tensor<B, 2>,
         targets: &[u32],
-    ) -> Vec<f32> {
+    ) -> Vec<TokenScore> {
         self.check(hidden.dims()[0], targets);
         let (hidden, weight) = (hidden.into_primitive(), weight.into_primitive());
-        B::head_token_losses(
+        B::head_token_scores(
             hidden.tensor(),
             weight.tensor(),
             targets,

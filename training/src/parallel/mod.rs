@@ -37,7 +37,7 @@ pub mod mappings;
 pub mod random;
 pub mod rank;
 
-pub use cross_entropy::{LmHead, Targets, vocab_parallel_cross_entropy};
+pub use cross_entropy::{LmHead, Targets, TokenScore, vocab_parallel_cross_entropy};
 pub use dims::{ParallelDims, RankPlace};
 pub use embedding::{VocabParallelEmbedding, VocabParallelEmbeddingConfig, VocabularyRange};
 pub use group::{DataParallelGroup, TensorParallelGroup};

@@ -10,12 +10,15 @@
 //! memory that finds it. The ranks then exchange three numbers for each row, and what remains to
 //! be multiplied, `w · e^(max_rank - max) / Z`, is one factor for the row: it goes on the row's
 //! hidden state before `dE` and on the product `Eᵀ d` after it, never over the logits again.
+//!
+//! Predictions, where they are asked for, take one more trip over the logits and one more number for
+//! each row: the token of the rank's largest logit.
 
 use rayon::prelude::*;
 
 use super::matrix::{Matrix, Write, multiply};
 use super::vector::{Vector, exp_and_sum, max, vectorized};
-use crate::backend::HeadGradients;
+use crate::backend::HeadExtras;
 use crate::parallel::collective::ReduceOp;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
@@ -42,19 +45,21 @@ pub struct Head<'a> {
 pub struct HeadResult {
     /// `ln Z - x_t` of every row.
     pub row_losses: Vec<f32>,
+    /// The token with the largest logit of every row, the lowest of several.
+    pub predictions: Option<Vec<u32>>,
     /// This rank's share of the weighted sum's gradient for the hidden states.
     pub hidden_gradient: Option<Vec<f32>>,
     /// The weighted sum's gradient for the table.
     pub table_gradient: Option<Vec<f32>>,
 }
 
-/// Losses of all rows, and the gradients that are asked for.
+/// Losses of all rows, and the extras that are asked for.
 #[must_use]
 pub fn head(
     vector: Vector,
     head: Head<'_>,
     group: &TensorParallelGroup,
-    gradients: HeadGradients,
+    extras: HeadExtras,
 ) -> HeadResult {
     let rows = head.targets.tokens.len();
     // Rows of the table that pad the vocabulary are not even scored.
@@ -62,8 +67,9 @@ pub fn head(
     let table = &head.table[..scored * head.width];
     let mut result = HeadResult {
         row_losses: Vec::with_capacity(rows),
-        hidden_gradient: gradients.hidden.then(|| vec![0.0; rows * head.width]),
-        table_gradient: gradients.weight.then(|| vec![0.0; head.table.len()]),
+        predictions: extras.predictions.then(|| Vec::with_capacity(rows)),
+        hidden_gradient: extras.hidden_gradient.then(|| vec![0.0; rows * head.width]),
+        table_gradient: extras.weight_gradient.then(|| vec![0.0; head.table.len()]),
     };
     let mut logits = vec![0.0; CHUNK_ROWS.min(rows) * scored];
     let mut scaled = vec![0.0; CHUNK_ROWS.min(rows) * head.width];
@@ -77,11 +83,17 @@ pub fn head(
         let logits = &mut logits[..chunk.len() * scored];
 
         score(hidden, table, head.width, logits);
+        // Before the logits give way to their exponentials.
+        let own_largest =
+            result.predictions.is_some().then(|| largest_tokens(vector, logits, head.vocabulary));
         let mut softmax = exponentials(vector, logits, targets, head.vocabulary);
         softmax.exchange(group);
         result.row_losses.extend(softmax.losses());
+        if let (Some(predictions), Some(own_largest)) = (&mut result.predictions, own_largest) {
+            predictions.extend(softmax.predictions(own_largest, group));
+        }
 
-        if !gradients.hidden && !gradients.weight {
+        if !extras.hidden_gradient && !extras.weight_gradient {
             continue;
         }
         let factors = softmax.subtract_targets(logits, targets, weights, head.vocabulary);
@@ -123,6 +135,13 @@ fn table_gradient(d: &[f32], hidden: &[f32], width: usize, gradient: &mut [f32],
         let d = Matrix::new(d, gradient.len() / width).transposed();
         multiply(d, Matrix::new(hidden, width), gradient, write);
     }
+}
+
+/// The token of the largest logit of each row on this rank, the lowest of several; 0 where the rank
+/// holds nothing but padding.
+fn largest_tokens(vector: Vector, logits: &[f32], vocabulary: &VocabularyRange) -> Vec<u32> {
+    let token = |row: &[f32]| (vocabulary.first + first_largest(vector, row)) as u32;
+    logits.par_chunks(vocabulary.tokens.max(1)).map(token).collect()
 }
 
 /// What is known of the softmax of each row of a chunk.
@@ -180,6 +199,22 @@ impl Softmax {
         rows.map(|((sum, max), target)| sum.ln() + (max - target))
     }
 
+    /// The token of the largest logit of each row on all ranks, the lowest of several.
+    ///
+    /// Of the ranks that hold the largest logit the one with the lowest token wins: the largest of
+    /// the negated tokens. `f32` holds whole numbers up to 2^24 exactly, far above any vocabulary.
+    fn predictions(&self, own_largest: Vec<u32>, group: &TensorParallelGroup) -> Vec<u32> {
+        let mut negated = vec![f32::NEG_INFINITY; self.max.len()];
+        for (i, token) in own_largest.into_iter().enumerate() {
+            if self.local_max[i] == self.max[i] {
+                negated[i] = -(token as f32);
+            }
+        }
+        group.all_reduce("loss.predicted", &mut negated, ReduceOp::Max);
+        // Where no rank has the largest, because it is no number, there is no token.
+        negated.into_iter().map(|token| if token.is_finite() { -token as u32 } else { 0 }).collect()
+    }
+
     /// Turns the exponentials into `d / factor` and returns each row's `factor`.
     fn subtract_targets(
         &self,
@@ -214,6 +249,19 @@ fn scale_rows(values: &mut [f32], factors: &[f32], width: usize) {
     values.par_chunks_mut(width).zip(factors).for_each(|(row, factor)| {
         row.iter_mut().for_each(|value| *value *= factor);
     });
+}
+
+vectorized! {
+    /// The index of the first largest value of `row`; 0 where one is no number.
+    fn first_largest(row: &[f32]) -> usize {
+        let largest = max(row);
+        // By blocks, which compare as vectors, then within the block.
+        const BLOCK: usize = 64;
+        let holds = |block: &[f32]| block.iter().fold(false, |any, &value| any | (value == largest));
+        let block = row.chunks(BLOCK).position(holds).unwrap_or(0) * BLOCK;
+        let within = row[block..].iter().position(|&value| value == largest);
+        block + within.unwrap_or(0)
+    }
 }
 
 vectorized! {

@@ -17,7 +17,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use self::causal_softmax::AttentionShape;
 use self::vector::Vector;
-use super::{Activation, HeadGradients, HeadOutput, TpKernels};
+use super::{Activation, HeadExtras, HeadOutput, TpKernels};
 use crate::parallel::collective::ReduceOp;
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
@@ -180,18 +180,19 @@ impl TpKernels for Flex {
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
-        gradients: HeadGradients,
+        extras: HeadExtras,
     ) -> HeadOutput<Self> {
         let (hidden, table) = (Values::of(&hidden), Values::of(&weight));
         let width = weight.shape()[1];
         let head = head::Head { hidden: &hidden, table: &table, width, targets, vocabulary };
-        let result = head::head(Vector::best(), head, group, gradients);
+        let result = head::head(Vector::best(), head, group, extras);
         // Many small numbers: added in f64, so that the order of micro-batches hardly shows.
         let weighted = result.row_losses.iter().zip(targets.weights.iter());
         let loss: f64 = weighted.map(|(loss, weight)| f64::from(loss * weight)).sum();
         HeadOutput {
             loss: tensor(vec![loss as f32], Shape::from([1])),
             row_losses: result.row_losses,
+            predictions: result.predictions,
             hidden_gradient: result.hidden_gradient.map(|values| tensor(values, hidden.shape())),
             weight_gradient: result.table_gradient.map(|values| tensor(values, table.shape())),
         }
