@@ -12,25 +12,16 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
-use crate::support::{Dir, Run, pipeline, read_json, words};
+use crate::support::{Dir, Run, jsonl, lines_of, pipeline_in, read_json, words};
 
-/// `pipeline dedup INPUT... --out OUT` in `dir`, with more arguments.
-fn dedup(dir: &Dir, inputs: &[&str], out: &str, more: &[&str]) -> Run {
-    let paths = inputs.iter().map(|input| dir.path(input).into_os_string());
-    let mut args = vec!["dedup".into()];
-    args.extend(paths);
-    args.extend(["--out".into(), dir.path(out).into_os_string()]);
-    args.extend(more.iter().map(Into::into));
-    pipeline(args)
+/// `pipeline dedup ARGUMENTS` in `dir`, to which paths are relative.
+fn dedup(dir: &Dir, arguments: &str) -> Run {
+    pipeline_in(dir, &format!("dedup {arguments}"))
 }
 
 /// Texts of fifty documents that are long enough and all different.
 fn texts() -> Vec<String> {
     (0..50).map(|seed| words(seed, 150)).collect()
-}
-
-fn jsonl(texts: &[String]) -> Vec<u8> {
-    texts.iter().flat_map(|text| format!("{}\n", json!({ "text": text })).into_bytes()).collect()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -89,7 +80,7 @@ fn names_in(dir: &Dir) -> Vec<String> {
 #[test]
 fn the_same_documents_give_the_same_shards_in_every_form() {
     let (dir, texts) = (Dir::new(), texts());
-    let lines = jsonl(&texts);
+    let lines = jsonl(&texts).into_bytes();
     let (one, two) = lines.split_at(lines.len() / 2);
     dir.write("plain.jsonl", &lines);
     dir.write("one.jsonl.gz", gzip(&lines));
@@ -99,12 +90,13 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
     for (number, text) in texts.iter().enumerate() {
         dir.write(&format!("text/{number:02}.txt"), text);
         dir.write(&format!("packed-text/{number:02}.txt.gz"), gzip(text.as_bytes()));
-        dir.write(&format!("parts/{number:02}.jsonl.zst"), zstd(&jsonl(&texts[number..=number])));
+        let record = jsonl(&texts[number..=number]);
+        dir.write(&format!("parts/{number:02}.jsonl.zst"), zstd(record.as_bytes()));
     }
     dir.write("parts/._00.jsonl.zst", "no data");
     write_parquet(&dir.path("two-groups.parquet"), &texts, 30);
 
-    dedup(&dir, &["plain.jsonl"], "plain", &[]).success();
+    dedup(&dir, "plain.jsonl --out plain").success();
     let expected = shard(&dir.path("plain"));
     assert_eq!(expected.len(), 2);
     for (number, input) in [
@@ -123,7 +115,7 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
     .enumerate()
     {
         let out = format!("out-{number}");
-        dedup(&dir, &[input], &out, &[]).success();
+        dedup(&dir, &format!("{input} --out {out}")).success();
         assert!(shard(&dir.path(&out)) == expected, "{input}");
     }
 }
@@ -133,48 +125,45 @@ fn hidden_files_are_listed_with_their_reason_and_warned_of() {
     let dir = Dir::new();
     dir.write("in/x.jsonl", jsonl(&texts()[..2]));
     dir.write("in/._x.jsonl", b"\0\x05\x16\x07");
-    let run = dedup(&dir, &["in"], "out", &[]).success();
-    assert!(run.stderr.contains("._x.jsonl (hidden)"), "{}", run.stderr);
+    let run = dedup(&dir, "in --out out").success();
+    assert!(run.stderr.contains("in/._x.jsonl (hidden)"), "{}", run.stderr);
     assert!(run.stdout.contains("files left out"), "{}", run.stdout);
     let report = read_json(&dir.path("out/report.json"));
-    let hidden = dir.path("in/._x.jsonl");
-    assert_eq!(report["skipped_files"], json!([{"file": hidden, "reason": "hidden"}]));
+    assert_eq!(report["skipped_files"], json!([{"file": "in/._x.jsonl", "reason": "hidden"}]));
     assert!(report["warnings"][0].as_str().unwrap().contains("left out of the input"), "{report}");
 }
 
 #[test]
 fn inputs_of_no_or_several_forms_are_refused_with_the_path_and_a_remedy() {
-    let dir = Dir::new();
+    let (dir, texts) = (Dir::new(), texts());
+    let one = jsonl(&texts[..1]);
     fs::create_dir(dir.path("empty")).unwrap();
     dir.write("data.xyz", "?");
-    dir.write("in/a.jsonl", jsonl(&texts()[..1]));
+    dir.write("in/a.jsonl", &one);
     dir.write("in/README.md", "no data");
-    dir.write("mixed/a.jsonl", jsonl(&texts()[..1]));
-    dir.write("mixed/b.txt", &texts()[1]);
+    dir.write("mixed/a.jsonl", &one);
+    dir.write("mixed/b.txt", &texts[1]);
     dir.write("wrong.jsonl", gzip(b"{}\n"));
-    dir.write("a.jsonl.gz", jsonl(&texts()[..1]));
+    dir.write("a.jsonl.gz", &one);
     let before = names_in(&dir);
     for (inputs, path, remedy) in [
-        (&["data.xyz"][..], "data.xyz", "name a glob"),
-        (&["empty"], "empty", "holds no file"),
-        (&["in/*.gz"], "in/*.gz", "no file matches"),
-        (&["missing.jsonl"], "missing.jsonl", "No such file"),
-        (&["in"], "in/README.md", "name a glob that selects the files wanted"),
-        (&["mixed"], "mixed", "Give each form as a source of its own: "),
-        (&["wrong.jsonl"], "wrong.jsonl", "Rename it to"),
-        (&["a.jsonl.gz"], "a.jsonl.gz", "its first bytes say nothing that is compressed"),
-        (&["in/a.jsonl", "in/*.jsonl"], "in/a.jsonl", "name it once"),
-        (&["in/a.jsonl", "in/a.jsonl"], "in/a.jsonl", "name it once"),
+        ("data.xyz", "data.xyz", "name a glob"),
+        ("empty", "empty", "holds no file"),
+        ("in/*.gz", "in/*.gz", "no file matches"),
+        ("missing.jsonl", "missing.jsonl", "No such file"),
+        ("in", "in/README.md", "name a glob that selects the files wanted"),
+        ("mixed", "mixed", "Give each form as a source of its own: 'mixed/**/*.jsonl'"),
+        ("wrong.jsonl", "wrong.jsonl", "Rename it to wrong.jsonl.gz"),
+        ("a.jsonl.gz", "a.jsonl.gz", "its first bytes say nothing that is compressed"),
+        ("in/a.jsonl in/*.jsonl", "in/a.jsonl", "name it once"),
+        ("in/a.jsonl in/a.jsonl", "in/a.jsonl", "name it once"),
     ] {
-        let run = dedup(&dir, inputs, "out", &[]);
-        assert_eq!(run.code, 2, "{inputs:?}: {}", run.stderr);
-        assert!(run.stderr.contains(&dir.path(path).display().to_string()), "{}", run.stderr);
-        assert!(run.stderr.contains(remedy), "{inputs:?}: {}", run.stderr);
-        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        let run = dedup(&dir, &format!("{inputs} --out out")).refused(2, remedy);
+        assert!(run.stderr.contains(&format!("{path}: ")), "{inputs}: {}", run.stderr);
     }
     assert_eq!(names_in(&dir), before, "nothing is left behind");
 
-    dedup(&dir, &["mixed/*.jsonl", "mixed/*.txt"], "out", &[]).success();
+    dedup(&dir, "mixed/**/*.jsonl mixed/**/*.txt --out out").success();
 }
 
 /// The only truncated file of a report.
@@ -188,37 +177,34 @@ fn truncated(report: &Value) -> &Value {
 fn compressed_files_that_are_cut_leave_no_shard_or_their_readable_beginning() {
     // Several blocks of Zstandard, which are read whole or not at all.
     let texts: Vec<String> = (0..100).map(|seed| words(seed, 900)).collect();
-    let lines = jsonl(&texts);
+    let lines = jsonl(&texts).into_bytes();
     for (name, packed) in [("a.jsonl.gz", gzip(&lines)), ("a.jsonl.zst", zstd(&lines))] {
         let dir = Dir::new();
-        let path = dir.write(name, &packed[..packed.len() * 9 / 10]);
-        let run = dedup(&dir, &[name], "out", &["--on-bad-line", "skip"]);
-        assert_ne!(run.code, 0);
+        dir.write(name, &packed[..packed.len() * 9 / 10]);
+        let failed = dedup(&dir, &format!("{name} --out out --on-bad-line skip"));
         assert_eq!(names_in(&dir), [name], "no shard, no manifest");
 
-        let table = dedup(&dir, &[name], "out", &["--on-bad-file", "keep-prefix"]).success();
+        let table = dedup(&dir, &format!("{name} --out out --on-bad-file keep-prefix")).success();
         assert!(table.stderr.contains("breaks off at byte"), "{}", table.stderr);
         assert!(table.stdout.contains("documents kept of the broken"), "{}", table.stdout);
         let report = read_json(&dir.path("out/report.json"));
         let truncated = truncated(&report);
         let documents = truncated["documents"].as_u64().unwrap();
         assert!((50..100).contains(&documents), "{name}: {documents}");
-        assert_eq!(truncated["file"], json!(path));
+        assert_eq!(truncated["file"], name);
         assert!(truncated["problem"].as_str().unwrap().contains("the file is cut off"));
         assert_eq!(report["documents_kept"], documents);
         assert!(report["warnings"].to_string().contains("breaks off at byte"), "{report}");
 
-        let offset = truncated["byte_offset"].as_u64().unwrap();
-        let expected = format!(
-            "{}: breaks off at byte {offset} of its uncompressed text, in line {}, after {documents} documents",
-            path.display(),
-            documents + 1
+        let (offset, line) = (&truncated["byte_offset"], documents + 1);
+        let message = format!(
+            "{name}: breaks off at byte {offset} of its uncompressed text, in line {line}, after {documents} documents"
         );
-        assert!(run.stderr.contains(&expected), "{}", run.stderr);
-        assert!(run.stderr.contains("--on-bad-file keep-prefix"), "{}", run.stderr);
+        let failed = failed.refused(2, &message);
+        assert!(failed.stderr.contains("--on-bad-file keep-prefix"), "{}", failed.stderr);
 
         dir.write("prefix.jsonl", jsonl(&texts[..documents as usize]));
-        dedup(&dir, &["prefix.jsonl"], "prefix", &[]).success();
+        dedup(&dir, "prefix.jsonl --out prefix").success();
         assert!(shard(&dir.path("out")) == shard(&dir.path("prefix")), "{name}");
     }
 }
@@ -229,21 +215,16 @@ fn a_parquet_file_that_is_cut_has_no_row_and_its_text_column_can_be_named() {
     write_parquet(&dir.path("a.parquet"), &texts()[..4], 2);
     let bytes = fs::read(dir.path("a.parquet")).unwrap();
     let cut = bytes.len() * 9 / 10;
-    let path = dir.write("cut.parquet", &bytes[..cut]);
-    let run = dedup(&dir, &["cut.parquet"], "out", &[]);
-    assert_eq!(run.code, 2);
-    let expected =
-        format!("{}: breaks off at byte {cut}, in row 1, after 0 documents: ", path.display());
-    assert!(run.stderr.contains(&expected), "{}", run.stderr);
-    let more = ["--on-bad-file", "keep-prefix", "--json"];
-    let report = dedup(&dir, &["cut.parquet", "a.parquet"], "out", &more).success().json();
+    dir.write("cut.parquet", &bytes[..cut]);
+    let message = format!("cut.parquet: breaks off at byte {cut}, in row 1, after 0 documents: ");
+    dedup(&dir, "cut.parquet --out out").refused(2, &message);
+    let both = "cut.parquet a.parquet --out out --on-bad-file keep-prefix --json";
+    let report = dedup(&dir, both).success().json();
     assert_eq!(report["documents_kept"], 4);
     assert_eq!(truncated(&report)["documents"], 0);
 
-    let run = dedup(&dir, &["a.parquet"], "other", &["--text-key", "content"]);
-    assert_eq!(run.code, 2);
-    let expected = "column \"content\" is absent (columns present: text)";
-    assert!(run.stderr.contains(expected), "{}", run.stderr);
+    let message = "column \"content\" is absent (columns present: text)";
+    dedup(&dir, "a.parquet --out other --text-key content").refused(2, message);
     assert!(!dir.path("other").exists());
 }
 
@@ -254,78 +235,63 @@ fn a_last_line_that_is_cut_leaves_no_shard_or_the_lines_before_it() {
     let cut = lines.len() - 200;
     dir.write("a.jsonl", &lines[..cut]);
     for policy in ["fail", "skip", "replace"] {
-        let run = dedup(&dir, &["a.jsonl"], "out", &["--on-bad-line", policy]);
-        assert_ne!(run.code, 0);
-        let expected = format!(
+        let message = format!(
             "a.jsonl: breaks off at byte {cut}, in line 10, after 9 documents: the last record is cut off"
         );
-        assert!(run.stderr.contains(&expected), "{}", run.stderr);
+        dedup(&dir, &format!("a.jsonl --out out --on-bad-line {policy}")).refused(2, &message);
         assert_eq!(names_in(&dir), ["a.jsonl"]);
     }
-    let more = ["--json", "--set", "on_bad_file=keep-prefix"];
-    let report = dedup(&dir, &["a.jsonl"], "out", &more).success().json();
+    let kept = dedup(&dir, "a.jsonl --out out --set on_bad_file=keep-prefix --json");
+    let report = kept.success().json();
     assert_eq!(report["documents_kept"], 9);
     assert_eq!(truncated(&report)["byte_offset"], cut);
 }
 
 #[test]
 fn a_missing_key_among_good_lines_is_named_with_its_offset_and_both_remedies() {
-    let dir = Dir::new();
-    let texts = texts();
+    let (dir, texts) = (Dir::new(), texts());
     let (first, rest) = (jsonl(&texts[..2]), jsonl(&texts[2..9]));
-    dir.write("file.jsonl", [&first[..], b"{\"content\":\"...\"}\n", &rest].concat());
-    let run = dedup(&dir, &["file.jsonl"], "out", &[]);
-    assert_eq!(run.code, 2);
+    dir.write("file.jsonl", format!("{first}{{\"content\":\"...\"}}\n{rest}"));
     let message = "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content, or --on-bad-line skip";
-    assert!(run.stderr.contains(message), "{}", run.stderr);
+    let run = dedup(&dir, "file.jsonl --out out").refused(2, message);
     assert!(run.stderr.contains(&format!("at byte {}", first.len())), "{}", run.stderr);
-    let more = ["--on-bad-line", "skip", "--json"];
-    let report = dedup(&dir, &["file.jsonl"], "out", &more).success().json();
-    assert_eq!(
-        (&report["documents_kept"], &report["rejected"]),
-        (&json!(9), &json!({"missing_key": 1}))
-    );
+    let report = dedup(&dir, "file.jsonl --out out --on-bad-line skip --json").success().json();
+    assert_eq!(report["documents_kept"], 9);
+    assert_eq!(report["rejected"], json!({"missing_key": 1}));
 }
 
 #[test]
 fn text_that_is_no_unicode_follows_the_policy_and_marks_and_controls_are_read() {
-    let dir = Dir::new();
-    let texts = texts();
-    let mut lines = jsonl(&texts[..6]);
-    let with = |number: usize, bytes: &[u8]| {
-        let record = json!({ "text": format!("HERE {}", texts[number]) }).to_string();
-        let (before, after) = record.split_once("HERE").unwrap();
-        [before.as_bytes(), bytes, after.as_bytes(), b"\n"].concat()
+    let (dir, texts) = (Dir::new(), texts());
+    // A record whose text begins with bytes as they stand in the file.
+    let record = |number: usize, bytes: &[u8]| {
+        let text = jsonl(&texts[number..=number]);
+        [b"{\"text\":\"", bytes, b" ", text.strip_prefix("{\"text\":\"").unwrap().as_bytes()]
+            .concat()
     };
-    let seventh = lines.len() + with(6, b"").iter().position(|&byte| byte == b':').unwrap() + 2;
-    lines.extend(with(6, b"\xff\xfe\xe6"));
-    let eighth = lines.len() + with(7, b"").iter().position(|&byte| byte == b':').unwrap() + 2;
-    lines.extend(with(7, b"\\ud800"));
+    let text_offset = "{\"text\":\"".len();
+    let mut lines = jsonl(&texts[..6]).into_bytes();
+    let seventh = lines.len() + text_offset;
+    lines.extend(record(6, b"\xff\xfe\xe6"));
+    let eighth = lines.len() + text_offset;
+    lines.extend(record(7, b"\\ud800"));
     lines.extend(b"\xef\xbb\xbf");
-    lines.extend(with(8, b""));
-    lines.extend(with(9, "\0\u{2028}".as_bytes()));
+    lines.extend(record(8, b""));
+    lines.extend(record(9, "\0\u{2028}".as_bytes()));
     dir.write("a.jsonl", &lines);
 
-    let run = dedup(&dir, &["a.jsonl"], "out", &[]);
-    assert_eq!(run.code, 2);
-    assert!(
-        run.stderr.contains(&format!("a.jsonl:7: invalid UTF-8 (byte {seventh})")),
-        "{}",
-        run.stderr
-    );
+    let message = format!("a.jsonl:7: invalid UTF-8 (byte {seventh})");
+    dedup(&dir, "a.jsonl --out out").refused(2, &message);
     for (policy, kept, key) in [("skip", 8, "rejected"), ("replace", 10, "repaired")] {
-        let more = ["--on-bad-line", policy, "--json"];
-        let report = dedup(&dir, &["a.jsonl"], policy, &more).success().json();
+        let run = dedup(&dir, &format!("a.jsonl --out {policy} --on-bad-line {policy} --json"));
+        let report = run.success().json();
         assert_eq!(report["documents_kept"], kept);
         assert_eq!(report[key], json!({"invalid_utf8": 1, "lone_surrogate": 1}));
         let rejects = fs::read_to_string(dir.path(policy).join("rejects.jsonl")).unwrap();
-        let places: Vec<_> = rejects
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .map(|reject| {
-                (reject["line"].as_u64().unwrap(), reject["byte_offset"].as_u64().unwrap())
-            })
+        let places: Vec<_> = lines_of(&rejects)
+            .iter()
+            .map(|reject| (reject["line"].clone(), reject["byte_offset"].clone()))
             .collect();
-        assert_eq!(places, [(7, seventh as u64), (8, eighth as u64)]);
+        assert_eq!(places, [(json!(7), json!(seventh)), (json!(8), json!(eighth))]);
     }
 }
