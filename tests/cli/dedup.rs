@@ -180,7 +180,7 @@ fn inputs_that_cannot_be_read_are_named() {
 fn an_input_named_twice_is_refused_by_both_its_names() {
     let dir = Dir::new();
     dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
-    dedup(&dir, "in.jsonl ./in.jsonl", "").refused(2, "INPUT ./in.jsonl is in.jsonl once more");
+    dedup(&dir, "in.jsonl ./in.jsonl", "").refused(2, "./in.jsonl: read already as in.jsonl");
     assert!(!dir.path("out").exists());
 }
 
