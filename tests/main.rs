@@ -11,6 +11,7 @@ mod kernels;
 mod micro_gpt2;
 mod model;
 mod parallel;
+mod readers;
 mod shards;
 mod support;
 mod tensors;

@@ -21,10 +21,10 @@ use crate::{GlobalArgs, output};
 /// the counts are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
 pub(crate) struct DedupArgs {
-    /// Files, folders or quoted globs of JSONL, or of text as one document per file; `.gz` and `.zst` are unpacked.
+    /// Files, folders or quoted globs of JSONL, Parquet, or text as one document per file; `.gz` and `.zst` are unpacked.
     ///
-    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, and each may end in `.gz` or `.zst`. A
-    /// folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, each with `.gz` or `.zst` where it is
+    /// compressed; Parquet is `*.parquet`. A folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
@@ -40,7 +40,7 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "NAME")]
     tokenizer: Option<String>,
 
-    /// Key of a JSONL record that holds its text [default: text].
+    /// Key of a JSONL record, or column of a Parquet file, that holds the text [default: text].
     #[arg(long, value_name = "KEY")]
     text_key: Option<String>,
 
@@ -176,18 +176,21 @@ impl DedupArgs {
     }
 }
 
-/// Has every JSONL source take its text from `key`.
+/// Has every source of records take its text from `key`.
 fn set_text_key(resolved: &mut Resolved<CurationConfig>, key: &str) -> anyhow::Result<()> {
     let mut is_used = false;
     for (index, source) in resolved.config.sources.iter_mut().enumerate() {
-        if let SourceFormat::Jsonl(jsonl) = &mut source.format {
-            key.clone_into(&mut jsonl.text_key);
-            resolved.origins.note(format!("source.{index}.jsonl.text_key"), "--text-key");
-            is_used = true;
-        }
+        let (text_key, written) = match &mut source.format {
+            SourceFormat::Jsonl(jsonl) => (&mut jsonl.text_key, "jsonl.text_key"),
+            SourceFormat::Parquet(parquet) => (&mut parquet.text_column, "parquet.text_column"),
+            SourceFormat::Text(_) => continue,
+        };
+        key.clone_into(text_key);
+        resolved.origins.note(format!("source.{index}.{written}"), "--text-key");
+        is_used = true;
     }
     if !is_used {
-        bail!(Usage(anyhow!("--text-key {key}: no source is JSONL")));
+        bail!(Usage(anyhow!("--text-key {key}: no source is JSONL or Parquet")));
     }
     Ok(())
 }

@@ -91,6 +91,16 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// JSONL of one record per text.
+pub(crate) fn jsonl(texts: &[impl AsRef<str>]) -> String {
+    texts.iter().map(|text| format!("{}\n", serde_json::json!({ "text": text.as_ref() }))).collect()
+}
+
+/// The values of a text of JSONL.
+pub(crate) fn lines_of(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
 /// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).expect("the file exists")).expect("the file is JSON")
