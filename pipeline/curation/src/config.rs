@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use corpus::Existing;
-use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
+use corpus::reader::{OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
 use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,10 @@ pub struct CurationConfig {
     /// What to do with a record that cannot be read: `fail`, `skip` or `replace`.
     #[serde(default)]
     pub on_bad_line: OnBadLine,
+    /// What to do with a file that breaks off or is damaged: `fail` or `keep-prefix`. A last line that ends inside its
+    /// record is such a file, whatever `on_bad_line` says.
+    #[serde(default)]
+    pub on_bad_file: OnBadFile,
     /// Removal of short documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthConfig>,
@@ -114,8 +118,8 @@ pub enum Recall {
 pub struct CurationPlan {
     /// Where documents come from.
     pub sources: Vec<SourceConfig>,
-    /// What to do with a record that cannot be read.
-    pub on_bad_line: OnBadLine,
+    /// What to do with records and files that cannot be read.
+    pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// Least number of tokens of a document.
@@ -139,6 +143,7 @@ impl CurationConfig {
             sources,
             tokenizer: gpt2(),
             on_bad_line: OnBadLine::default(),
+            on_bad_file: OnBadFile::default(),
             length: Some(LengthConfig::default()),
             decontamination: None,
             near_duplicates: Some(NearDuplicatesConfig::default()),
@@ -177,7 +182,10 @@ impl CurationConfig {
             self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
         Ok(CurationPlan {
             sources: self.sources.clone(),
-            on_bad_line: self.on_bad_line,
+            read_policy: ReadPolicy {
+                on_bad_line: self.on_bad_line,
+                on_bad_file: self.on_bad_file,
+            },
             tokenizer: tokenizer::open(&self.tokenizer)?,
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),
             decontamination: self.decontamination.clone(),

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use crate::decontaminate::{Contamination, ContaminationReport, Decontamination, TestItem};
 use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
 use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
+use crate::input::Input;
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
@@ -85,13 +86,6 @@ pub fn curate(
     Ok(report)
 }
 
-/// What reading said beside documents.
-struct Input {
-    bytes: u64,
-    skipped_files: Vec<String>,
-    rejects: Vec<RejectRecord>,
-}
-
 /// What the near-duplicate search spent on buckets with many members.
 #[derive(Default)]
 struct SearchCost {
@@ -100,7 +94,7 @@ struct SearchCost {
 }
 
 fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input), CurationError> {
-    let mut sources = Sources::open(&plan.sources, plan.on_bad_line)?;
+    let mut sources = Sources::open(&plan.sources, plan.read_policy)?;
     let mut ledger = Ledger::default();
     let mut rejects = Vec::new();
     let mut bytes_read = 0;
@@ -120,9 +114,8 @@ fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input),
         stop_if_asked(observer)?;
     }
     observer.finish();
-    let skipped_files =
-        sources.skipped().iter().map(|skipped| skipped.path.display().to_string()).collect();
-    Ok((ledger, Input { bytes: sources.total_bytes(), skipped_files, rejects }))
+    let input = Input::of(&sources, rejects);
+    Ok((ledger, input))
 }
 
 /// The filters of a plan, in the order in which they judge.
@@ -298,6 +291,7 @@ fn report(
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
+    warnings.extend(input.warnings());
     let count_rejects = |replaced| {
         let mut counts = BTreeMap::new();
         for reject in input.rejects.iter().filter(|reject| reject.replaced == replaced) {
@@ -322,6 +316,7 @@ fn report(
         hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
         warnings,
         skipped_files: input.skipped_files,
+        truncated_files: input.truncated_files,
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::ContaminationReport;
 use crate::filter::DropReason;
+use crate::input::{SkippedFile, TruncatedFile};
 use crate::ledger::Ledger;
 use crate::records::Location;
 
@@ -28,7 +29,7 @@ pub struct CurationReport {
     pub repaired: BTreeMap<String, u64>,
     /// Tokens of the curated corpus, ends of documents among them.
     pub tokens: u64,
-    /// Bytes of the input files.
+    /// Bytes of the input files on disk.
     pub bytes_in: u64,
     /// Wall time.
     pub seconds: f64,
@@ -41,7 +42,9 @@ pub struct CurationReport {
     /// Counts of each source.
     pub sources: BTreeMap<String, SourceCounts>,
     /// Files and folders that were left out of the input though nobody asked for it.
-    pub skipped_files: Vec<String>,
+    pub skipped_files: Vec<SkippedFile>,
+    /// Files that break off, and of which the documents before the break were kept.
+    pub truncated_files: Vec<TruncatedFile>,
     /// Kept documents that are each other's candidates in great numbers, and cost time.
     pub hot_buckets: Vec<HotBucketReport>,
     /// Time of all threads spent on documents that met a hot bucket.
