@@ -97,6 +97,10 @@ fn record_problem(error: CorpusError) -> String {
                 ),
             }
         }
+        CorpusError::BrokenFile(broken) => format!(
+            "it breaks off at byte {}, after item {}: {}. Get the file anew",
+            broken.byte_offset, broken.documents, broken.problem
+        ),
         CorpusError::Io { action, source, .. } => cannot(action, &source),
         other => other.to_string(),
     }
@@ -217,6 +221,11 @@ mod tests {
                 "a.jsonl",
                 b"{\"text\": \"a\"}\n{\"text\": 7}\n",
                 "line 2: key \"text\" holds a number",
+            ),
+            (
+                "a.jsonl",
+                b"{\"text\": \"a\"}\n{\"te",
+                "it breaks off at byte 18, after item 1: the last record is cut off. Get the file",
             ),
             (
                 "a.jsonl",
