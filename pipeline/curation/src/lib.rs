@@ -25,6 +25,7 @@ mod key_hash;
 mod ledger;
 pub mod records;
 mod report;
+mod stop;
 mod summary;
 mod word_hash;
 

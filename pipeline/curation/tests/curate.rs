@@ -2,112 +2,25 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod generate;
+mod workspace;
 
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corpus::reader::{OnBadLine, SourceConfig};
+use corpus::reader::OnBadLine;
 use corpus::{DataFolder, Existing, Observer, Silent, Unit};
 use curation::config::{LengthConfig, NearDuplicatesConfig};
 use curation::decontaminate::{DecontaminationConfig, NGramConfig};
 use curation::filter::DropReason;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use generate::Random;
+use workspace::{Workspace, jsonl, words};
 
 const EOD: u32 = 50_256;
-
-/// A folder for one test: `in/` for its input, `out` for the result.
-struct Workspace {
-    folder: TempDir,
-}
-
-impl Workspace {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("in")).unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-
-    /// The texts as one JSONL file with the texts' numbers as ids.
-    fn write_texts(&self, texts: &[impl AsRef<str>]) {
-        self.write("in/a.jsonl", &jsonl(texts));
-    }
-
-    /// The paper's cleaning of everything in `in/`.
-    fn config(&self) -> CurationConfig {
-        let mut source = SourceConfig::jsonl(self.path("in"));
-        source.name = "test".to_owned();
-        CurationConfig::of_paper(vec![source])
-    }
-
-    fn config_without_length(&self) -> CurationConfig {
-        CurationConfig { length: None, ..self.config() }
-    }
-
-    fn curate(&self, config: CurationConfig) -> Result<CurationReport, CurationError> {
-        curate(&config.validate().unwrap(), &self.path("out"), &Silent)
-    }
-
-    fn bytes(&self, file: &str) -> Vec<u8> {
-        fs::read(self.path("out").join(file)).unwrap()
-    }
-
-    fn json_lines(&self, file: &str) -> Vec<Value> {
-        String::from_utf8(self.bytes(file))
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
-    /// Ids of the kept documents, in the order of the shard.
-    fn kept_ids(&self) -> Vec<String> {
-        self.json_lines("provenance.jsonl")
-            .iter()
-            .map(|line| line["id"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    /// Everything but the input that is in the test's folder.
-    fn leftovers(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| name != "in")
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-fn jsonl(texts: &[impl AsRef<str>]) -> String {
-    texts
-        .iter()
-        .enumerate()
-        .map(|(number, text)| {
-            format!("{}\n", json!({"id": number.to_string(), "text": text.as_ref()}))
-        })
-        .collect()
-}
-
-fn words(seed: u64, count: usize) -> String {
-    Random::new(seed).words(count).join(" ")
-}
 
 #[test]
 fn empty_and_null_texts_are_dropped_by_name_wherever_they_stand() {
