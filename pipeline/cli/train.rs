@@ -8,7 +8,9 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use corpus::MANIFEST;
 use serde::Serialize;
-use training::{PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train};
+use training::{
+    FINAL_STEPS, PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train,
+};
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
@@ -140,7 +142,10 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         row("steps", steps),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
-        row("final loss, mean of the last 10 steps", loss(report.final_loss)),
+        row(
+            &format!("final loss, mean of {} steps", report.steps.min(FINAL_STEPS as u64)),
+            loss(report.final_loss),
+        ),
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", format!("{:.0}", report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),

@@ -287,12 +287,14 @@ pub enum TrainError {
 
     /// No checkpoint where one was asked for.
     #[error(
-        "{}: no checkpoint here; give a run folder, its checkpoints folder or a step-N folder",
+        "{}: {found}; give a run folder, its checkpoints folder or a step-N folder",
         path.display()
     )]
     NoCheckpoint {
         /// Where it was looked for.
         path: PathBuf,
+        /// What is there instead.
+        found: &'static str,
     },
 
     /// A run has checkpoints, but none of them can be opened.

@@ -39,6 +39,6 @@ pub mod validation;
 pub use config::TrainConfig;
 pub use error::TrainError;
 pub use plan::{Resume, RunPaths, TrainPlan};
-pub use report::TrainReport;
+pub use report::{FINAL_STEPS, TrainReport};
 pub use summary::{BytesPerRank, PlanSummary};
 pub use train::train;

@@ -13,7 +13,7 @@ use crate::plan::TrainPlan;
 use crate::state::StepOutcome;
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
-const FINAL_STEPS: usize = 10;
+pub const FINAL_STEPS: usize = 10;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
