@@ -188,7 +188,11 @@ pub(crate) fn temporary_sibling(path: &Path, word: &str) -> PathBuf {
 }
 
 /// Makes renames in a folder durable. An empty parent is the working folder.
-pub(crate) fn sync_folder(folder: Option<&Path>) -> Result<(), CorpusError> {
+///
+/// # Errors
+///
+/// Where the system cannot wait for the folder.
+pub fn sync_folder(folder: Option<&Path>) -> Result<(), CorpusError> {
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(CorpusError::io("sync", folder))
 }
