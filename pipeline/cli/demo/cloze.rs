@@ -3,7 +3,7 @@
 //! LAMBADA's passages were chosen by people, so that the last word follows from the passage and not from its last sentence.
 //! Without people a rule must do: the last word has occurred in the passage before, so that whoever has read it all has a chance.
 //!
-//! Sentences are gathered from the first after a heading on. The passage ends as soon as it has 30 words or more and its last sentence
+//! Sentences are gathered from the first after a heading on. The passage ends as soon as it has 20 words or more and its last sentence
 //! ends in a period after a word of at least four letters, and nothing but letters, that stands earlier in the passage, in whatever
 //! case; the next passage begins with the next sentence. A passage that grows beyond 80 words loses its first sentences. A line that
 //! does not end as a sentence does, or that holds a bare address, is no prose and ends the gathering as a heading does.
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use super::prose::{Line, Prose};
 
 /// The fewest words of a passage, ...
-const MIN_WORDS: usize = 30;
+const MIN_WORDS: usize = 20;
 /// ... and the most.
 const MAX_WORDS: usize = 80;
 /// The fewest letters of its last word: shorter ones are mostly articles and pronouns.
