@@ -7,6 +7,7 @@
 mod config;
 mod dedup;
 mod demo;
+mod doctor;
 mod dry_run;
 mod eval;
 mod exit;
@@ -76,6 +77,7 @@ enum Command {
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
     Shard(shard::ShardArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
@@ -97,5 +99,6 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
         Command::Shard(args) => shard::run(args, &cli.global),
+        Command::Doctor(args) => doctor::run(args, &cli.global),
     }
 }

@@ -8,7 +8,9 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use corpus::MANIFEST;
 use serde::Serialize;
-use training::{PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train};
+use training::{
+    FINAL_STEPS, PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train,
+};
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
@@ -39,6 +41,17 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
 
+    /// Copies of the model, each of which takes its share of every global batch; overrides
+    /// parallel.data_parallel_size.
+    #[arg(long, value_name = "N", value_parser = count)]
+    dp: Option<NonZeroUsize>,
+
+    /// Write which samples each step takes to OUT/samples.jsonl.
+    ///
+    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in every epoch.
+    #[arg(long)]
+    log_samples: bool,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
@@ -66,7 +79,12 @@ pub(crate) fn run(
         )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
-    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
+    let paths = RunPaths {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        resume,
+        log_samples: args.log_samples,
+    };
     let plan = resolved.config.validate(paths).context("cannot start training")?;
     if args.dry_run {
         written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
@@ -86,6 +104,7 @@ impl TrainArgs {
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--tp", "parallel.tensor_parallel_size", self.tp)?);
+        overrides.extend(Override::flag("--dp", "parallel.data_parallel_size", self.dp)?);
         config::read(&self.config, &overrides)
     }
 }
@@ -119,10 +138,14 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     let mut text = output::table(&[
         row("parameters", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
+        row("data-parallel size", report.data_parallel_size.to_string()),
         row("steps", steps),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
-        row("final loss, mean of the last 10 steps", loss(report.final_loss)),
+        row(
+            &format!("final loss, mean of {} steps", report.steps.min(FINAL_STEPS as u64)),
+            loss(report.final_loss),
+        ),
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", format!("{:.0}", report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),

@@ -57,8 +57,12 @@ impl TrainedRun {
         writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
 
         let config: TrainConfig = toml::from_str(NARROW).unwrap();
-        let paths =
-            RunPaths { data: run.path("data"), out: run.path("run"), resume: Resume::Never };
+        let paths = RunPaths {
+            data: run.path("data"),
+            out: run.path("run"),
+            resume: Resume::Never,
+            log_samples: false,
+        };
         training::train(&config.validate(paths).unwrap(), &Silent).unwrap();
         fs::write(run.path("test.tokens"), made_text()).unwrap();
         run

@@ -34,7 +34,27 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    fn of(command: &mut Command) -> Self {
+        let output: Output = command.output().expect("the program starts");
+        Self {
+            code: output.status.code().expect("the program ends by itself"),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8 on standard output"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8 on standard error"),
+        }
+    }
+
+    /// The run, if it ended with `code` and a message that holds `part` and speaks of no panic; panics with its messages
+    /// otherwise.
+    #[track_caller]
+    pub(crate) fn refused(self, code: i32, part: &str) -> Self {
+        assert_eq!(self.code, code, "standard error:\n{}", self.stderr);
+        assert!(self.stderr.contains(part), "no {part:?} in standard error:\n{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+
     /// The run, if it ended with exit code 0; panics with its messages otherwise.
+    #[track_caller]
     pub(crate) fn success(self) -> Self {
         assert_eq!(self.code, 0, "exit code {}; standard error:\n{}", self.code, self.stderr);
         self
@@ -48,7 +68,12 @@ impl Run {
 
 /// Runs `pipeline` with `args`.
 pub(crate) fn pipeline<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
-    pipeline_with(args, &[])
+    Run::of(program().args(args))
+}
+
+/// Runs `pipeline` in the folder `dir` with the words of `line`, so that paths are relative to it.
+pub(crate) fn pipeline_in(dir: &Dir, line: &str) -> Run {
+    Run::of(program().current_dir(dir.path("")).args(line.split_whitespace()))
 }
 
 /// Runs `pipeline` with `args` and environment variables of its own.
@@ -56,18 +81,14 @@ pub(crate) fn pipeline_with<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
     variables: &[(&str, &OsStr)],
 ) -> Run {
-    let output: Output = Command::new(env!("CARGO_BIN_EXE_pipeline"))
-        .args(args)
-        .envs(variables.iter().copied())
-        .env_remove("RUST_LOG")
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .expect("the program starts");
-    Run {
-        code: output.status.code().expect("the program ends by itself"),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8 on standard output"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8 on standard error"),
-    }
+    Run::of(program().args(args).envs(variables.iter().copied()))
+}
+
+/// The program, without arguments yet, hearing nothing from the environment that changes its messages.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pipeline"));
+    command.env_remove("RUST_LOG").env_remove("RUST_BACKTRACE");
+    command
 }
 
 /// Reads a JSON file.

@@ -94,7 +94,8 @@ impl<'a> Layers<'a> {
 }
 
 /// What stands in messages of the parser, and what a user should read there.
-const PLAIN_WORDS: [(&str, &str); 10] = [
+const PLAIN_WORDS: [(&str, &str); 11] = [
+    ("invalid type: map", "invalid type: section"),
     ("expected a nonzero usize", "expected a whole number of at least 1"),
     ("expected a nonzero u64", "expected a whole number of at least 1"),
     ("expected usize", "expected a whole number"),

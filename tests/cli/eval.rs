@@ -1,0 +1,68 @@
+//! `pipeline eval`: the report on standard output and in a file.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::tiny_run;
+use crate::support::{Dir, Run, pipeline_in, read_json};
+
+fn eval(dir: &Dir, more: &str) -> Run {
+    let task = "--task wikitext103 --data test.tokens --set overlap=4";
+    pipeline_in(dir, &format!("eval --checkpoint run {task} {more}"))
+}
+
+#[test]
+fn the_result_is_the_same_on_more_ranks_and_prints_every_setting() {
+    let dir = tiny_run();
+    let nll = |result: &Value| result["results"][0]["metrics"]["total_nll"].as_f64().unwrap();
+    let alone = nll(&eval(&dir, "--json").success().json());
+    let at_two = nll(&eval(&dir, "--tp 2 --json").success().json());
+    // Two ranks add the same numbers in another order, in f32.
+    assert!((alone / at_two - 1.0).abs() < 1e-6, "{alone} {at_two}");
+    let table = eval(&dir, "").success().stdout;
+    for word in ["word_perplexity", "overlap", "detokenizer", "token_ratio"] {
+        assert!(table.contains(word), "{table}");
+    }
+}
+
+#[test]
+fn a_report_is_written_whole_and_never_over_another_unasked() {
+    let dir = tiny_run();
+    let printed = eval(&dir, "--out report.json --json").success().json();
+    assert_eq!(read_json(&dir.path("report.json")), printed);
+
+    let before = fs::read(dir.path("report.json")).unwrap();
+    eval(&dir, "--out report.json").refused(2, "report.json exists already");
+    assert_eq!(fs::read(dir.path("report.json")).unwrap(), before);
+    eval(&dir, "--out report.json --overwrite --limit 1").success();
+    assert_eq!(read_json(&dir.path("report.json"))["results"][0]["partial"], true);
+
+    // An evaluation that fails leaves neither a report nor a part of one.
+    let names = || {
+        let entries = fs::read_dir(dir.path("")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    eval(&dir, "--out other.json --overlap 100").refused(2, "overlap");
+    assert_eq!(names(), before);
+}
+
+#[test]
+fn places_where_no_report_can_be_written_are_refused_before_the_work() {
+    let dir = tiny_run();
+    for (more, message) in [
+        ("--out run", "run is a folder: name a file in it"),
+        ("--out nowhere/report.json", "No such file or directory"),
+        ("--out test.tokens/report.json", "Not a directory"),
+        ("--overwrite", "--out <FILE>"),
+        ("--overlap 0", "a whole number of at least 1 is needed"),
+        ("--set overlap=0", "--set overlap=0: invalid value"),
+    ] {
+        eval(&dir, more).refused(2, message);
+    }
+    pipeline_in(&dir, "eval --checkpoint nowhere --task wikitext103 --data test.tokens")
+        .refused(2, "nowhere: no checkpoint here");
+    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere")
+        .refused(2, "nowhere");
+}

@@ -1,0 +1,188 @@
+//! SIGINT and SIGTERM: a command ends soon, with the exit code that says what is saved, and leaves nothing half done.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{jsonl, tiny_corpus, tiny_run};
+use crate::support::{Dir, pipeline_in, program, words};
+
+/// The time in which a command has to end after a signal, beyond the work at hand.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A command at work.
+struct Running {
+    child: Child,
+    messages: BufReader<ChildStderr>,
+    seen: String,
+}
+
+/// How a command ended.
+struct Ended {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+    after: Duration,
+}
+
+impl Running {
+    fn start(dir: &Dir, line: &str) -> Self {
+        let mut command = program();
+        command.current_dir(dir.path("")).args(line.split_whitespace());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let messages = BufReader::new(child.stderr.take().unwrap());
+        Self { child, messages, seen: String::new() }
+    }
+
+    /// Reads messages until one holds `part`.
+    fn until(&mut self, part: &str) {
+        loop {
+            let mut line = String::new();
+            let length = self.messages.read_line(&mut line).unwrap();
+            self.seen.push_str(&line);
+            assert!(length > 0, "ended before {part:?}:\n{}", self.seen);
+            if line.contains(part) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("sh").args(["-c", "kill -$0 $1", name, &pid]).status().unwrap().success()
+        );
+    }
+
+    fn end(mut self) -> Ended {
+        let began = Instant::now();
+        self.messages.read_to_string(&mut self.seen).unwrap();
+        let mut stdout = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        let status = self.child.wait().unwrap();
+        Ended { status, stdout, stderr: self.seen, after: began.elapsed() }
+    }
+}
+
+/// The names in a folder.
+fn names(dir: &Dir) -> Vec<String> {
+    let entries = fs::read_dir(dir.path("")).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_curation_stops_in_any_stage_and_leaves_nothing() {
+    let dir = Dir::new();
+    // Some seconds of work, so that each stage is still at it when its first message has been read.
+    let texts: Vec<String> = (0..8_000).map(|seed| words(seed, 300)).collect();
+    dir.write("in.jsonl", jsonl(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
+    for (stage, signal) in [("read:", "INT"), ("sign documents:", "TERM"), ("tokenize:", "INT")] {
+        let mut run = Running::start(&dir, "dedup in.jsonl --out out");
+        run.until(stage);
+        run.signal(signal);
+        let ended = run.end();
+        assert_eq!(ended.status.code(), Some(1), "{stage} {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("stopped by a signal: out was not written"),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.after < PATIENCE, "{stage} {:?}", ended.after);
+        assert_eq!(names(&dir), ["in.jsonl"], "{stage}");
+    }
+}
+
+#[test]
+fn a_training_stops_with_a_checkpoint_and_says_how_to_go_on() {
+    let dir = tiny_corpus();
+    let line = "train --config train.toml --data data --out run --set schedule.train_steps=1000000";
+    for signal in ["INT", "TERM"] {
+        let mut run = Running::start(&dir, line);
+        run.until("training: 1,000,000 steps");
+        run.signal(signal);
+        let ended = run.end();
+        assert_eq!(ended.status.code(), Some(75), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("a second signal ends the program at once"),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stdout.contains(" of 1,000,000"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("The same command goes on"), "{}", ended.stdout);
+        assert!(ended.after < PATIENCE, "{:?}", ended.after);
+        assert!(dir.path("run/checkpoints/latest").is_file());
+    }
+    // One that is told to overwrite would begin again.
+    let mut run = Running::start(&dir, &format!("{line} --overwrite"));
+    run.until("training:");
+    run.signal("INT");
+    assert!(run.end().stdout.contains("The same command without --overwrite goes on"));
+}
+
+#[test]
+fn a_second_signal_ends_the_program_at_once() {
+    let dir = tiny_corpus();
+    // One step of some minutes, which the first signal waits for.
+    let line =
+        "train --config train.toml --data data --out run --set batch.global_batch_size=100000";
+    let mut run = Running::start(&dir, line);
+    run.until("training:");
+    run.signal("INT");
+    run.until("stopping as soon as the work at hand allows it");
+    run.signal("TERM");
+    let ended = run.end();
+    assert_eq!(ended.status.code(), None, "{}", ended.stderr);
+    assert_eq!(ended.status.signal(), Some(15));
+    assert!(ended.after < PATIENCE, "{:?}", ended.after);
+}
+
+#[test]
+fn an_evaluation_stops_without_a_report() {
+    let dir = tiny_run();
+    let text = words(9, 40_000).replace('\n', " ");
+    dir.write("long.tokens", format!(" \n = Title = \n \n {text} \n"));
+    let before = names(&dir);
+    let line =
+        "eval --checkpoint run --task wikitext103 --data long.tokens --overlap 1 --out report.json";
+    let mut run = Running::start(&dir, line);
+    run.until("wikitext103: ");
+    run.signal("TERM");
+    let ended = run.end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stopped by a signal before all was scored"), "{}", ended.stderr);
+    assert!(ended.stdout.is_empty());
+    assert!(ended.after < PATIENCE, "{:?}", ended.after);
+    assert_eq!(names(&dir), before);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let dir = Dir::new();
+    let mut run = Running::start(&dir, "doctor --json");
+    drop(run.child.stdout.take());
+    let status = run.child.wait().unwrap();
+    run.messages.read_to_string(&mut run.seen).unwrap();
+    assert!(status.success(), "{}", run.seen);
+    assert!(run.seen.is_empty(), "{}", run.seen);
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_a_failure() {
+    let full = "/dev/full";
+    if !std::path::Path::new(full).exists() {
+        eprintln!("skipped: this system has no {full}");
+        return;
+    }
+    let mut command = program();
+    command.args(["doctor", "--json"]).stdout(fs::File::create(full).unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("cannot write to standard output"), "{message}");
+    assert!(pipeline_in(&Dir::new(), "doctor").success().stderr.is_empty());
+}
