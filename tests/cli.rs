@@ -7,7 +7,6 @@ mod eval;
 mod signals;
 mod train;
 
-
 use serde_json::{Value, json};
 
 use crate::support::{Dir, Run, pipeline, pipeline_in, words};
