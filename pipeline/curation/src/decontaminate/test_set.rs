@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use corpus::CorpusError;
 use corpus::reader::{
-    Item, JsonlConfig, OnBadLine, RejectReason, SourceConfig, SourceFormat, Sources,
+    Item, JsonlConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
 };
 
 use crate::CurationError;
@@ -61,7 +61,7 @@ fn read_records(path: &Path, text_key: &str) -> Result<Vec<(TestItem, String)>, 
     let source =
         SourceConfig { format: SourceFormat::Jsonl(keys), ..SourceConfig::jsonl(path.to_owned()) };
     let file: Arc<Path> = path.into();
-    let sources = Sources::open(&[source], OnBadLine::Fail).map_err(record_problem)?;
+    let sources = Sources::open(&[source], ReadPolicy::default()).map_err(record_problem)?;
     sources
         .filter_map(|item| match item {
             Ok(Item::Document(document)) => {
