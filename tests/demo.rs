@@ -96,9 +96,11 @@ fn passages(markdown: &str) -> Vec<String> {
     cloze::passages(&Prose::read(markdown))
 }
 
-/// Thirty-two words in three sentences; the last word stands in the first, with another case and a mark.
-const RIDDLE: &str = "The \"Garden\" was what they called it when nobody had been there for years. It had \
-                      a gate that would not open. So they climbed the wall and stood in the garden.";
+/// Thirty-two words in three sentences; the last word stands in the first, with another case and a
+/// mark.
+const RIDDLE: &str = "The \"Garden\" was what they called it when nobody had been there for \
+                      years. It had a gate that would not open. So they climbed the wall and stood \
+                      in the garden.";
 
 #[test]
 fn a_passage_ends_in_a_word_that_occurs_before_and_without_its_period() {
@@ -305,7 +307,8 @@ fn the_held_out_documents_are_not_trained_on() {
     let test = std::fs::read_to_string(out.join("text/demo-wikitext.tokens")).unwrap();
     let title = test.lines().nth(1).unwrap().trim().trim_matches(['=', ' ']).to_owned();
     let documents = std::fs::read_to_string(out.join("text/documents.jsonl")).unwrap();
-    // Document 3 has copies, which go as contaminated; of any other none is there in the first place.
+    // Document 3 has copies, which go as contaminated; of any other none is there in the first
+    // place.
     let kept = std::fs::read_to_string(out.join("data/provenance.jsonl")).unwrap();
     assert!(!documents.contains(&format!("# {title}\\n")) || title == "Document 3");
     assert!(!kept.contains(&format!("crate-{:0>2}/", title.trim_start_matches("Document "))));

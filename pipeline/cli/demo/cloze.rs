@@ -1,15 +1,18 @@
 //! Cuts passages whose last word is to be guessed out of a document's prose, by one fixed rule.
 //!
-//! LAMBADA's passages were chosen by people, so that the last word follows from the passage and not from its last sentence.
-//! Without people a rule must do: the last word has occurred in the passage before, so that whoever has read it all has a chance.
+//! LAMBADA's passages were chosen by people, so that the last word follows from the passage and not
+//! from its last sentence. Without people a rule must do: the last word has occurred in the passage
+//! before, so that whoever has read it all has a chance.
 //!
-//! Sentences are gathered from the first after a heading on. The passage ends as soon as it has 20 words or more and its last sentence
-//! ends in a period after a word of at least four letters, and nothing but letters, that stands earlier in the passage, in whatever
-//! case; the next passage begins with the next sentence. A passage that grows beyond 80 words loses its first sentences. A line that
-//! does not end as a sentence does, or that holds a bare address, is no prose and ends the gathering as a heading does.
+//! Sentences are gathered from the first after a heading on. The passage ends as soon as it has 20
+//! words or more and its last sentence ends in a period after a word of at least four letters, and
+//! nothing but letters, that stands earlier in the passage, in whatever case; the next passage
+//! begins with the next sentence. A passage that grows beyond 80 words loses its first sentences. A
+//! line that does not end as a sentence does, or that holds a bare address, is no prose and ends
+//! the gathering as a heading does.
 //!
-//! A passage is written as LAMBADA's are: sentences with a space between them, paragraphs with an empty line, and no mark after the
-//! last word.
+//! A passage is written as LAMBADA's are: sentences with a space between them, paragraphs with an
+//! empty line, and no mark after the last word.
 
 use std::collections::VecDeque;
 
@@ -47,7 +50,8 @@ fn is_prose(line: &str) -> bool {
     line.trim_end().ends_with(['.', '!', '?']) && !line.contains("://")
 }
 
-/// Cuts a line into its sentences: after a word that ends in `.`, `!` or `?`, before a capital letter.
+/// Cuts a line into its sentences: after a word that ends in `.`, `!` or `?`, before a capital
+/// letter.
 fn sentences(line: &str) -> Vec<Vec<&str>> {
     let mut sentences = vec![Vec::new()];
     let mut words = line.split_whitespace().peekable();
@@ -85,7 +89,8 @@ impl<'a> Passage<'a> {
         self.sentences.iter().map(|sentence| sentence.words.len()).sum()
     }
 
-    /// The text, if the passage is long enough and ends in a word that occurs in it before; the passage is empty then.
+    /// The text, if the passage is long enough and ends in a word that occurs in it before; the
+    /// passage is empty then.
     fn take_if_complete(&mut self) -> Option<String> {
         let mut words: Vec<&str> =
             self.sentences.iter().flat_map(|sentence| sentence.words.iter().copied()).collect();

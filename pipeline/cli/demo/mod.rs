@@ -1,6 +1,7 @@
 //! `pipeline demo`: the whole road once, on text that this machine already has.
 //!
-//! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of `configs/`.
+//! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of
+//! `configs/`.
 
 mod cloze;
 mod prose;
@@ -28,7 +29,8 @@ use crate::exit::{self, Usage};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
-/// Names of the demo's test sets wherever they appear: they are not the benchmarks whose form they have.
+/// Names of the demo's test sets wherever they appear: they are not the benchmarks whose form they
+/// have.
 const WIKITEXT_NAME: &str = "demo-wikitext";
 const LAMBADA_NAME: &str = "demo-lambada";
 
@@ -36,12 +38,13 @@ const LAMBADA_NAME: &str = "demo-lambada";
 const WIKITEXT_FILE: &str = "demo-wikitext.tokens";
 const LAMBADA_FILE: &str = "demo-lambada.jsonl";
 
-/// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its perplexity and how well it guesses last
-/// words.
+/// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its
+/// perplexity and how well it guesses last words.
 ///
-/// Reads the documentation of the crates in cargo's own registry folder, which every machine that has built this program holds,
-/// holds some documents out as test sets, and writes everything to OUT. Takes some minutes and 2 GiB on two cores.
-/// `--set data.KEY=VALUE`, `--set train.KEY=VALUE` and `--set eval.KEY=VALUE` override its configurations.
+/// Reads the documentation of the crates in cargo's own registry folder, which every machine that
+/// has built this program holds, holds some documents out as test sets, and writes everything to
+/// OUT. Takes some minutes and 2 GiB on two cores. `--set data.KEY=VALUE`, `--set train.KEY=VALUE`
+/// and `--set eval.KEY=VALUE` override its configurations.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Folder for everything that the demo makes.
@@ -114,7 +117,8 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the demo measures: the last words only where the text has passages that end in one to guess.
+/// What the demo measures: the last words only where the text has passages that end in one to
+/// guess.
 fn tasks(text: &DemoText) -> Vec<Task> {
     let wikitext = WikiText103 { name: WIKITEXT_NAME.to_owned(), data: text.wikitext.clone() };
     let lambada = text
@@ -133,7 +137,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier demo's: of that `text`, `data`, `run` and `report.json` are removed.
+    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier
+    /// demo's: of that `text`, `data`, `run` and `report.json` are removed.
     fn lay_out(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let folders = Self {
             text: out.join("text"),

@@ -1,12 +1,13 @@
 //! The prose of a Markdown document, by fixed rules.
 //!
-//! Kept: headings, and the text of paragraphs, list items and quotes, each on one line. Dropped: code blocks, tables, images, raw HTML,
-//! and lines of fewer than 40 characters. Only the first heading is a title; every later one is at level 2 or below, so that a
-//! document is one article.
+//! Kept: headings, and the text of paragraphs, list items and quotes, each on one line. Dropped:
+//! code blocks, tables, images, raw HTML, and lines of fewer than 40 characters. Only the first
+//! heading is a title; every later one is at level 2 or below, so that a document is one article.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// The shortest line of prose that is kept, in characters: shorter ones are captions, badges and menu entries.
+/// The shortest line of prose that is kept, in characters: shorter ones are captions, badges and
+/// menu entries.
 const MIN_LINE_CHARS: usize = 40;
 
 /// The headings and lines of prose of a Markdown document.

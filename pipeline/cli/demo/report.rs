@@ -26,8 +26,8 @@ pub(super) struct DemoReport {
 struct Training {
     #[serde(flatten)]
     report: TrainReport,
-    /// Mean loss in nats of predicting each token of the training documents by its frequency in them: the best that a model
-    /// without context can do.
+    /// Mean loss in nats of predicting each token of the training documents by its frequency in
+    /// them: the best that a model without context can do.
     unigram_loss: f64,
 }
 
@@ -62,7 +62,8 @@ struct Lambada {
 }
 
 impl DemoReport {
-    /// Puts together what the stages reported; `evaluation` has the text's task first, then that of the last words if there is one.
+    /// Puts together what the stages reported; `evaluation` has the text's task first, then that of
+    /// the last words if there is one.
     pub(super) fn new(
         text: DemoText,
         curation: CurationReport,
@@ -157,7 +158,8 @@ impl DemoReport {
         }
         let mut table = output::table(&rows);
         table.push_str(&format!(
-            "\n{WIKITEXT_NAME} and {LAMBADA_NAME} are made of {} documents held out of this text; their numbers compare with no benchmark.\n",
+            "\n{WIKITEXT_NAME} and {LAMBADA_NAME} are made of {} documents held out of this \
+             text; their numbers compare with no benchmark.\n",
             self.text.num_held_out
         ));
         table.push_str(&format!(

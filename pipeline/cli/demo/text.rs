@@ -1,9 +1,10 @@
 //! The demo's text: where it comes from, and what of it is held out for the tests.
 //!
-//! Every machine that has built this program holds the documentation of the crates it is made of: real English with hundreds of
-//! nearly equal licences. Documents are read in the fixed order of their paths. Some are set apart by a fixed rule; of these are made a
-//! test text in WikiText form, from the beginning of each, and passages in LAMBADA's form, from all of each. The others go to the
-//! curation, which keeps both test sets out.
+//! Every machine that has built this program holds the documentation of the crates it is made of:
+//! real English with hundreds of nearly equal licences. Documents are read in the fixed order of
+//! their paths. Some are set apart by a fixed rule; of these are made a test text in WikiText form,
+//! from the beginning of each, and passages in LAMBADA's form, from all of each. The others go to
+//! the curation, which keeps both test sets out.
 
 use std::collections::HashSet;
 use std::env;
@@ -69,7 +70,8 @@ pub(super) struct DemoText {
 pub(super) struct TextRoot {
     pub(super) path: PathBuf,
     include: Vec<&'static str>,
-    /// Whether the documents lie one folder deeper, in one that is named after a registry: its name differs between machines.
+    /// Whether the documents lie one folder deeper, in one that is named after a registry: its name
+    /// differs between machines.
     is_registry: bool,
 }
 
@@ -104,7 +106,8 @@ impl TextRoot {
         file.strip_prefix(&self.path).unwrap_or(file)
     }
 
-    /// The path of a document that is the same on every machine: below the registry, where the text comes from one.
+    /// The path of a document that is the same on every machine: below the registry, where the text
+    /// comes from one.
     fn within_registry<'a>(&self, document: &'a Document) -> &'a Path {
         let mut components = self.relative(document).components();
         if self.is_registry {
@@ -114,8 +117,8 @@ impl TextRoot {
     }
 }
 
-/// Reads the text below `root` and writes `documents.jsonl`, `demo-wikitext.tokens` and, where there are passages,
-/// `demo-lambada.jsonl` to the folder `out`.
+/// Reads the text below `root` and writes `documents.jsonl`, `demo-wikitext.tokens` and, where
+/// there are passages, `demo-lambada.jsonl` to the folder `out`.
 pub(super) fn prepare(
     root: &TextRoot,
     out: &Path,
@@ -161,7 +164,8 @@ pub(super) fn prepare(
     Ok(text)
 }
 
-/// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files that are no UTF-8.
+/// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files
+/// that are no UTF-8.
 fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let source = SourceConfig {
@@ -205,7 +209,8 @@ struct HeldOut {
     article: Article,
 }
 
-/// Chooses the documents of the tests: in the order of a hash of their paths, so that they come from everywhere.
+/// Chooses the documents of the tests: in the order of a hash of their paths, so that they come
+/// from everywhere.
 fn hold_out(root: &TextRoot, documents: &[Document]) -> Vec<HeldOut> {
     let mut order: Vec<usize> =
         (0..documents.len()).filter(|&index| may_be_held_out(&documents[index])).collect();

@@ -1,8 +1,9 @@
 //! Turns a document's prose into an article in WikiText form, by fixed rules.
 //!
-//! WikiText is text cut into words and punctuation by single spaces: headings as ` = Title = `, hyphens inside words
-//! as ` @-@ `, separators inside numbers as ` @,@ ` and ` @.@ `, every line with a space at both ends. A test text in this form takes the very path that
-//! the real benchmark takes, from the article-wise decontamination to the detokenizer and the count of words.
+//! WikiText is text cut into words and punctuation by single spaces: headings as ` = Title = `,
+//! hyphens inside words as ` @-@ `, separators inside numbers as ` @,@ ` and ` @.@ `, every line
+//! with a space at both ends. A test text in this form takes the very path that the real benchmark
+//! takes, from the article-wise decontamination to the detokenizer and the count of words.
 
 use super::prose::{Line, Prose};
 
@@ -11,14 +12,15 @@ use super::prose::{Line, Prose};
 pub(super) struct Article {
     /// The whole article, heading first.
     pub(super) text: String,
-    /// Words and punctuation marks in `text`, as the benchmark counts them: pieces between spaces, line ends among them.
+    /// Words and punctuation marks in `text`, as the benchmark counts them: pieces between spaces,
+    /// line ends among them.
     pub(super) num_words: usize,
 }
 
 /// Rewrites a document as one article of at most about `max_words` words.
 ///
-/// Every line of prose stays one, without bare addresses; headings that no line follows go. The document's title is that of the
-/// article, `title` where it has none.
+/// Every line of prose stays one, without bare addresses; headings that no line follows go. The
+/// document's title is that of the article, `title` where it has none.
 pub(super) fn article(prose: &Prose, title: &str, max_words: usize) -> Article {
     let title = prose.title.as_deref().unwrap_or(title);
     let mut article = Article { text: String::new(), num_words: 0 };
