@@ -9,7 +9,7 @@
 //!
 //! `target_perplexity` is `exp` of the mean over the examples of the strict target's negative
 //! log-likelihood, summed over the word's tokens. What a passage and its last word are as tokens is
-//! said in [`cloze`](crate::cloze).
+//! said in [`cloze`].
 //!
 //! # Source
 //!
@@ -250,6 +250,9 @@ impl Lambada {
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<TokenScore>>, EvalError> {
+        if windows.is_empty() {
+            return Ok(Vec::new());
+        }
         observer.begin(
             &format!("{}, {what}", self.name),
             Some(windows.len() as u64),
