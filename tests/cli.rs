@@ -7,7 +7,6 @@ mod eval;
 mod signals;
 mod train;
 
-
 use serde_json::{Value, json};
 
 use crate::support::{Dir, Run, pipeline, pipeline_in, words};
@@ -79,7 +78,7 @@ fn help_names_every_command_and_wrong_usage_is_exit_code_2() {
         assert!(pipeline([command, "--help"]).success().stdout.contains("Usage"), "{command}");
     }
     for wrong in
-        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["train", "--tp", "0"]]
+        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["doctor", "--set", "a=1"]]
     {
         let run = pipeline(wrong);
         assert_eq!(run.code, 2, "{wrong:?}");

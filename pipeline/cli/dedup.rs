@@ -15,12 +15,23 @@ use crate::exit::Usage;
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
+const EXAMPLES: &str = "\
+Examples:
+  A corpus with the paper's cleaning, after a look at what would be done:
+    pipeline dedup corpus/*.jsonl --out data/mine --dry-run
+    pipeline dedup corpus/*.jsonl --out data/mine
+  Records that keep their text elsewhere, and some that cannot be read:
+    pipeline dedup corpus.jsonl --out data/mine --text-key content --on-bad-line skip
+  A configuration, with one of its values changed:
+    pipeline dedup --config configs/data/openwebtext.toml --out data/owt --set length.min_tokens=64";
+
 /// Curate a corpus: filter, remove duplicates and test data, tokenize, shard.
 ///
 /// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles of a test set, and documents whose Jaccard
 /// similarity with an earlier kept one is above 0.7. Every dropped document is listed with its reason and witness in OUT/removed.jsonl,
 /// the counts are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DedupArgs {
     /// `.jsonl` files, folders of them, or `.txt` files as one document each; a text tree needs a configuration.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]

@@ -15,8 +15,17 @@ use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
 
+const EXAMPLES: &str = "\
+Examples:
+  The paper's protocol on WikiText103's test split:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens
+  A first look at 100 windows, and the report in a file:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens --limit 100
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens --out report.json";
+
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
     /// Run folder, its checkpoints folder, or one checkpoint.
     #[arg(long, value_name = "DIR")]

@@ -19,9 +19,11 @@ mod train;
 
 use std::process::ExitCode;
 
+use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Override;
+use crate::exit::Usage;
 use crate::progress::Progress;
 
 /// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
@@ -39,9 +41,15 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
+First steps:
+  pipeline doctor                  what this machine has, and how large a model fits
+  pipeline demo                    all three stages in a few minutes
+  pipeline train --dry-run ...     what a run would be, with the source of each value
+  pipeline COMMAND --help          flags and examples
+
 Results go to standard output, everything else to standard error.
-Exit codes: 0 done; 1 failed; 2 wrong usage, configuration or input; 3 training stopped by its own guard;
-75 stopped by a signal with resumable work saved.";
+Exit codes: 0 done; 1 failed; 2 wrong usage, configuration or input; 3 training stopped by its
+own guard; 75 stopped by a signal with resumable work saved.";
 
 /// What every command understands.
 #[derive(Debug, Clone, Args)]
@@ -51,6 +59,8 @@ pub(crate) struct GlobalArgs {
     pub(crate) json: bool,
 
     /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given more than once.
+    ///
+    /// Entries of an array are counted from 0: `source.0.jsonl.text_key=body`. What is no TOML is taken as a text.
     #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
 
@@ -93,6 +103,11 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
+    if let Command::Shard(_) | Command::Doctor(_) = &cli.command
+        && let Some(assignment) = cli.global.overrides.first()
+    {
+        bail!(Usage(anyhow!("--set {assignment}: this command reads no configuration")));
+    }
     match &cli.command {
         Command::Demo(args) => demo::run(args, &cli.global, progress),
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),

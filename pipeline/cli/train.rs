@@ -19,11 +19,23 @@ use crate::numbers::{count, positive};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
+const EXAMPLES: &str = "\
+Examples:
+  What the run would be, and how long it would take:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny \\
+        --dry-run --tokens-per-second 3000
+  The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
+  With other values:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
+        --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
+
 /// Train a model on a data folder, split over tensor-parallel ranks.
 ///
 /// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest. The same call on an unfinished run goes on
 /// where its newest checkpoint is; Ctrl-C saves one first.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
     /// Configuration of the run (TOML); see configs/train.
     #[arg(long, value_name = "FILE")]

@@ -63,6 +63,6 @@ fn places_where_no_report_can_be_written_are_refused_before_the_work() {
     }
     pipeline_in(&dir, "eval --checkpoint nowhere --task wikitext103 --data test.tokens")
         .refused(2, "nowhere: no checkpoint here");
-    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere")
-        .refused(2, "nowhere");
+    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere --overlap 4")
+        .refused(2, "cannot read test file nowhere");
 }
