@@ -5,6 +5,8 @@
 mod checkpoint;
 mod detokenizer;
 mod input;
+mod lambada;
+mod summary;
 mod wikitext103;
 mod windows;
 
@@ -14,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
-use evaluation::{EvalConfig, EvalError, EvalPlan, EvaluatedModel, Task, TaskResult};
+use evaluation::{
+    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task, TaskResult,
+};
 use sha2::{Digest, Sha256};
 use training::TrainError;
 use training::backend::Activation;
@@ -23,9 +27,14 @@ use training::model::Gpt2Config;
 use training::parameters::{ParameterSource, ParameterSpec};
 
 /// WikiText103's test split, which the repository does not hold.
-#[expect(clippy::print_stdout, reason = "the test's output says why it was skipped")]
 pub(crate) fn wikitext103_test_file() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/wiki.test.tokens");
+    published_file("wiki.test.tokens")
+}
+
+/// A published test set, which the repository does not hold.
+#[expect(clippy::print_stdout, reason = "the test's output says why it was skipped")]
+fn published_file(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(name);
     if path.exists() {
         return Some(path);
     }
@@ -69,14 +78,19 @@ impl ParameterSource for Zeros {
     }
 }
 
-/// A bigram model: nothing but token embeddings and the last layer norm, so that the logits after a token depend on that
-/// token alone.
-struct Bigram {
+/// A model of nothing but embeddings and the last layer norm, so that the logits after a token depend on that token and its
+/// position alone and can be computed by hand.
+#[derive(Clone)]
+struct Known {
     /// `[vocab_size, hidden_size]`.
     embeddings: Vec<f32>,
+    /// `[seq_length, hidden_size]`.
+    positions: Vec<f32>,
+    hidden_size: usize,
+    epsilon: f64,
 }
 
-impl ParameterSource for Bigram {
+impl ParameterSource for Known {
     fn local(
         &self,
         spec: &ParameterSpec,
@@ -85,38 +99,64 @@ impl ParameterSource for Bigram {
     ) -> Result<Vec<f32>, TrainError> {
         match spec.name.as_str() {
             "transformer.wte.weight" => Ok(spec.slice(&self.embeddings, rank, size)),
+            "transformer.wpe.weight" => Ok(spec.slice(&self.positions, rank, size)),
             "transformer.ln_f.weight" => Ok(vec![1.0; spec.num_elements()]),
             _ => Zeros.local(spec, rank, size),
         }
     }
 }
 
-impl Bigram {
-    fn new(config: &Gpt2Config) -> Self {
-        let count = config.vocab_size * config.hidden_size;
+impl Known {
+    fn zeros(config: &Gpt2Config) -> Self {
+        Self {
+            embeddings: vec![0.0; config.vocab_size * config.hidden_size],
+            positions: vec![0.0; config.seq_length * config.hidden_size],
+            hidden_size: config.hidden_size,
+            epsilon: config.layer_norm_epsilon,
+        }
+    }
+
+    /// A bigram model: positions make no difference.
+    fn bigram(config: &Gpt2Config) -> Self {
         // Numbers in [-1, 1) without a pattern that matters: the fractional parts of multiples of the golden ratio.
         let number =
             |index: usize| ((index as f64 * 0.618_033_988_749_894_9).fract() * 2.0 - 1.0) as f32;
-        Self { embeddings: (0..count).map(number).collect() }
+        let mut model = Self::zeros(config);
+        model.embeddings = (0..model.embeddings.len()).map(number).collect();
+        model
     }
 
-    /// Negative log-likelihood of all tokens but the first, in f64 and without windows.
-    fn total_nll(&self, tokens: &[u32], hidden_size: usize, epsilon: f64) -> f64 {
-        let row = |token: u32| {
-            let start = token as usize * hidden_size;
-            self.embeddings[start..start + hidden_size].iter().map(|&value| f64::from(value))
+    /// A model that predicts each token of `script` at its position, and at all others every token alike.
+    fn scripted(config: &Gpt2Config, script: &[(usize, u32)]) -> Self {
+        assert!(script.len() <= config.hidden_size);
+        let mut model = Self::zeros(config);
+        for (code, &(position, token)) in script.iter().enumerate() {
+            model.positions[position * config.hidden_size + code] = 100.0;
+            model.embeddings[token as usize * config.hidden_size + code] = 4.0;
+        }
+        model
+    }
+
+    /// Negative log-likelihood of `target` after `token` at `position`, in f64.
+    fn nll(&self, token: u32, position: usize, target: u32) -> f64 {
+        let width = self.hidden_size;
+        let row = |values: &[f32], index: usize| -> Vec<f64> {
+            values[index * width..][..width].iter().map(|&value| f64::from(value)).collect()
         };
-        let num_rows = (self.embeddings.len() / hidden_size) as u32;
-        let nll = |pair: &[u32]| {
-            let mean = row(pair[0]).sum::<f64>() / hidden_size as f64;
-            let variance =
-                row(pair[0]).map(|value| (value - mean).powi(2)).sum::<f64>() / hidden_size as f64;
-            let scale = (variance + epsilon).sqrt();
-            let normed: Vec<f64> = row(pair[0]).map(|value| (value - mean) / scale).collect();
-            let logit = |token| row(token).zip(&normed).map(|(a, b)| a * b).sum::<f64>();
-            (0..num_rows).map(|token| logit(token).exp()).sum::<f64>().ln() - logit(pair[1])
+        let input: Vec<f64> = row(&self.embeddings, token as usize)
+            .iter()
+            .zip(row(&self.positions, position))
+            .map(|(token, position)| token + position)
+            .collect();
+        let mean = input.iter().sum::<f64>() / width as f64;
+        let variance = input.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / width as f64;
+        let scale = (variance + self.epsilon).sqrt();
+        let hidden: Vec<f64> = input.iter().map(|value| (value - mean) / scale).collect();
+        let logit = |token| -> f64 {
+            row(&self.embeddings, token).iter().zip(&hidden).map(|(a, b)| a * b).sum()
         };
-        tokens.windows(2).map(nll).sum()
+        let num_tokens = self.embeddings.len() / width;
+        (0..num_tokens).map(|token| logit(token).exp()).sum::<f64>().ln() - logit(target as usize)
     }
 }
 
@@ -142,9 +182,17 @@ where
     S: ParameterSource + Send + 'static,
 {
     EvaluatedModel {
+        identity: identity(config),
         scorer: Scorer::new(config, source, positive(tensor_parallel_size)).unwrap(),
+    }
+}
+
+fn identity(config: &Gpt2Config) -> ModelIdentity {
+    ModelIdentity {
+        checkpoint: "made in a test".into(),
+        step: 0,
+        config: config.clone(),
         tokenizer: corpus::tokenizer::open("gpt2").unwrap(),
-        checkpoint: "made in a test".to_owned(),
     }
 }
 

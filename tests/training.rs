@@ -3,17 +3,19 @@
 mod checkpoints;
 mod configuration;
 mod data;
+mod data_parallel;
 mod optimizer;
 mod reference_run;
 mod runs;
 
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::tokenizer::Tokenizer;
 use corpus::{DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
-use training::config::TrainConfig;
+use training::config::{ModelConfig, TrainConfig};
 use training::plan::{Resume, RunPaths, TrainPlan};
 use training::{TrainError, TrainReport, train};
 
@@ -138,7 +140,7 @@ impl Workbench {
     }
 
     fn paths(&self, out: &Path) -> RunPaths {
-        RunPaths { data: self.data(), out: out.to_owned(), resume: Resume::Auto }
+        RunPaths { data: self.data(), out: out.to_owned(), resume: Resume::Auto, log_samples: true }
     }
 
     fn validate(&self, config: TrainConfig) -> Result<TrainPlan, TrainError> {
@@ -166,6 +168,39 @@ fn logged(run: &Path, key: &str) -> Vec<f64> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     lines.filter_map(|line| line[key].as_f64()).collect()
+}
+
+/// The samples of every step of a run, in order.
+fn logged_samples(run: &Path) -> Vec<Vec<u64>> {
+    let text = std::fs::read_to_string(run.join("samples.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines
+        .zip(1_u64..)
+        .map(|(line, step)| {
+            assert_eq!(line["step"], step);
+            serde_json::from_value(line["sample_ids"].clone()).unwrap()
+        })
+        .collect()
+}
+
+/// Sets how many ranks share the model, and how many copies of it there are.
+fn set_layout(config: &mut TrainConfig, (tensor, data): (usize, usize)) {
+    config.parallel.tensor_parallel_size = number(tensor);
+    config.parallel.data_parallel_size = number(data);
+}
+
+fn set_dropout(config: &mut TrainConfig, probability: f64) {
+    let ModelConfig::Gpt2(section) = &mut config.model;
+    section.hidden_dropout = probability;
+    section.attention_dropout = probability;
+}
+
+fn number(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).unwrap()
+}
+
+fn steps(value: u64) -> NonZeroU64 {
+    NonZeroU64::new(value).unwrap()
 }
 
 /// The largest relative difference of two sequences of the same length.

@@ -9,19 +9,21 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvalError;
+use crate::lambada::Lambada;
 use crate::wikitext103::WikiText103;
 
 /// How to evaluate, as a user writes it in TOML.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalConfig {
-    /// Windows per forward pass. Changes speed and memory, not the result.
+    /// Windows or examples per forward pass. Changes speed and memory, not the result.
     pub micro_batch_size: NonZeroUsize,
-    /// Tokens between the starts of two windows, at most the model's `seq_length`; the paper's is 32.
+    /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`; the paper's is 32.
+    /// Examples of LAMBADA do not overlap.
     pub overlap: NonZeroUsize,
     /// Ranks that share the model. Changes speed and memory, not the result.
     pub tensor_parallel_size: NonZeroUsize,
-    /// Score only this many windows per task and mark its result as partial.
+    /// Score only this many windows or examples per task and mark its result as partial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroUsize>,
 }
@@ -47,6 +49,8 @@ impl Default for EvalConfig {
 pub enum Task {
     /// Word perplexity of WikiText103's test text, or of another text in its form.
     WikiText103(WikiText103),
+    /// Accuracy on the last words of LAMBADA's passages, or of others in their form.
+    Lambada(Lambada),
 }
 
 /// An evaluation as it is meant: nothing reads an [`EvalConfig`] after this.
@@ -56,13 +60,13 @@ pub struct EvalPlan {
     pub checkpoint: PathBuf,
     /// The tasks, in the order of the report.
     pub tasks: Vec<Task>,
-    /// Windows per forward pass.
+    /// Windows or examples per forward pass.
     pub micro_batch_size: NonZeroUsize,
-    /// Tokens between the starts of two windows.
+    /// Tokens between the starts of two windows of WikiText103.
     pub overlap: NonZeroUsize,
     /// Ranks that share the model.
     pub tensor_parallel_size: NonZeroUsize,
-    /// Windows to score per task; `None` for all.
+    /// Windows or examples to score per task; `None` for all.
     pub limit: Option<NonZeroUsize>,
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use corpus::Provenance;
 use thiserror::Error;
 use training::TrainError;
 
@@ -21,7 +22,7 @@ pub enum EvalError {
         problem: String,
     },
     /// Nothing to evaluate.
-    #[error("no task is given; allowed: wikitext103")]
+    #[error("no task is given; allowed: wikitext103, lambada")]
     NoTask,
     /// A test file could not be read.
     #[error("cannot read test file {}", path.display())]
@@ -51,6 +52,16 @@ pub enum EvalError {
     Empty {
         /// The file.
         path: PathBuf,
+    },
+    /// A line of a cloze test that gives no word to guess, or none that the model can be asked for.
+    #[error("{}:{line}: {problem}", path.display())]
+    BadExample {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it, and what would be right.
+        problem: String,
     },
     /// A test file has too little text to predict anything.
     #[error(
@@ -93,15 +104,17 @@ pub enum EvalError {
         found: String,
     },
     /// The model gives a loss that is no number.
-    #[error("the model gives a loss of {loss} in window {window}; its weights are not usable")]
+    #[error(
+        "the model gives a loss of {loss} (number {window} of the test); its weights are not usable"
+    )]
     NonFinite {
         /// The loss.
         loss: f32,
-        /// Window that scored it, from 0.
+        /// Window or example that scored it, from 0.
         window: usize,
     },
     /// Asked to stop before the end.
-    #[error("stopped before all windows were scored")]
+    #[error("stopped before everything was scored")]
     Stopped,
     /// The tokenizer could not be opened.
     #[error(transparent)]
@@ -109,4 +122,11 @@ pub enum EvalError {
     /// The checkpoint or the model failed.
     #[error(transparent)]
     Model(#[from] TrainError),
+}
+
+impl EvalError {
+    /// The error of a line that is no example.
+    pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
+        Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }
+    }
 }

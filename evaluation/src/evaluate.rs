@@ -1,16 +1,13 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
-use std::sync::Arc;
-
-use corpus::tokenizer::Tokenizer;
-use corpus::{Observer, TokenizerIdentity};
+use corpus::Observer;
 use tracing::info;
-use training::checkpoint::Checkpoint;
-use training::inference::Scorer;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
+use crate::model::{EvaluatedModel, ModelIdentity};
 use crate::report::{EvalReport, TaskResult};
+use crate::summary::TaskSummary;
 
 /// Evaluates a checkpoint on every task of `plan`.
 ///
@@ -20,53 +17,13 @@ use crate::report::{EvalReport, TaskResult};
 /// that is no number, or `observer` asks to stop. Nothing is reported then.
 pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, EvalError> {
     let mut model = EvaluatedModel::open(plan)?;
+    let ModelIdentity { checkpoint, step, .. } = &model.identity;
+    info!(checkpoint = %checkpoint.display(), step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
         results.push(task.run(&mut model, plan, observer)?);
     }
     Ok(EvalReport { results })
-}
-
-/// A model under evaluation, with the tokenizer it was trained with.
-pub struct EvaluatedModel {
-    /// Computes losses of tokens.
-    pub scorer: Scorer,
-    /// Makes tokens of text.
-    pub tokenizer: Arc<dyn Tokenizer>,
-    /// What the report calls the model: its checkpoint's folder.
-    pub checkpoint: String,
-}
-
-impl EvaluatedModel {
-    /// Opens the plan's checkpoint on as many ranks as it says.
-    ///
-    /// # Errors
-    ///
-    /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not found or is not the
-    /// one that the model was trained with.
-    pub fn open(plan: &EvalPlan) -> Result<Self, EvalError> {
-        let checkpoint = Checkpoint::open(&plan.checkpoint)?;
-        let tokenizer = open_tokenizer(checkpoint.tokenizer())?;
-        let folder = checkpoint.folder().display().to_string();
-        info!(checkpoint = folder, step = checkpoint.step(), "evaluating");
-        let config = checkpoint.model_config().clone();
-        let scorer = Scorer::new(&config, checkpoint, plan.tensor_parallel_size)?;
-        Ok(Self { scorer, tokenizer, checkpoint: folder })
-    }
-}
-
-/// The tokenizer of that name, if it still is the same.
-fn open_tokenizer(expected: &TokenizerIdentity) -> Result<Arc<dyn Tokenizer>, EvalError> {
-    let tokenizer = corpus::tokenizer::open(&expected.name)?;
-    let found = tokenizer.fingerprint();
-    if found != expected.fingerprint {
-        return Err(EvalError::OtherTokenizer {
-            name: expected.name.clone(),
-            expected: expected.fingerprint.clone(),
-            found,
-        });
-    }
-    Ok(tokenizer)
 }
 
 impl Task {
@@ -83,6 +40,23 @@ impl Task {
     ) -> Result<TaskResult, EvalError> {
         match self {
             Self::WikiText103(task) => task.run(model, plan, observer),
+            Self::Lambada(task) => task.run(model, plan, observer),
+        }
+    }
+
+    /// What [`run`](Self::run) would do on the model, without its weights.
+    ///
+    /// # Errors
+    ///
+    /// When its test set cannot be used, or a setting does not fit the model.
+    pub fn summary(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<TaskSummary, EvalError> {
+        match self {
+            Self::WikiText103(task) => task.summary(model, plan),
+            Self::Lambada(task) => task.summary(model, plan),
         }
     }
 }

@@ -8,19 +8,27 @@
 //! | task | modules |
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
+//! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an [`EvalReport`], as JSON or as a
-//! table. Nothing here prints.
+//! table; [`EvalPlan::summary`] says beforehand what it would take. Nothing here prints.
 
+pub mod batches;
+pub mod cloze;
 mod config;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+pub mod lambada;
+mod model;
 mod report;
+mod summary;
 pub mod wikitext103;
 pub mod windows;
 
 pub use config::{EvalConfig, EvalPlan, Task};
 pub use error::EvalError;
-pub use evaluate::{EvaluatedModel, evaluate};
+pub use evaluate::evaluate;
+pub use model::{EvaluatedModel, ModelIdentity};
 pub use report::{EvalReport, Measured, TaskResult};
+pub use summary::{EvalSummary, TaskSummary};

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::wikitext103;
+use crate::{lambada, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,7 +25,7 @@ pub struct TaskResult {
     /// The metrics with their protocol, counts and settings.
     #[serde(flatten)]
     pub measured: Measured,
-    /// Whether a limit left windows unscored: such a result compares with no other.
+    /// Whether a limit left windows or examples unscored: such a result compares with no other.
     pub partial: bool,
     /// Wall time in seconds, from reading the test set to its last loss.
     pub seconds: f64,
@@ -38,6 +38,8 @@ pub struct TaskResult {
 pub enum Measured {
     /// Perplexity of a text in WikiText103's form.
     WikiText103(wikitext103::Measured),
+    /// Accuracy on the last words of passages in LAMBADA's form.
+    Lambada(lambada::Measured),
 }
 
 /// The table: per task its metrics, counts and settings, a value a line.
@@ -59,7 +61,10 @@ impl fmt::Display for TaskResult {
         let Ok(Value::Object(fields)) = serde_json::to_value(self) else { return Err(fmt::Error) };
         writeln!(formatter, "{} (protocol {})", self.task, text_of(&fields["protocol"]))?;
         if self.partial {
-            writeln!(formatter, "  PARTIAL: a limit left windows unscored; compare with nothing")?;
+            writeln!(
+                formatter,
+                "  PARTIAL: a limit left some of the test unscored; compare with nothing"
+            )?;
         }
         for section in ["metrics", "counts", "settings"] {
             if let Some(Value::Object(entries)) = fields.get(section) {

@@ -21,12 +21,15 @@ use corpus::{Observer, Unit};
 use serde::Serialize;
 use tracing::{info, warn};
 use training::inference::Window;
+use training::parallel::TokenScore;
 
+use crate::batches::Batches;
 use crate::config::EvalPlan;
 use crate::detokenizer::{self, count_original_tokens, detokenize};
 use crate::error::EvalError;
-use crate::evaluate::EvaluatedModel;
+use crate::model::{EvaluatedModel, ModelIdentity};
 use crate::report::{self, TaskResult};
+use crate::summary::TaskSummary;
 use crate::windows::OverlapWindows;
 
 /// What reports call the task on the benchmark's own text.
@@ -113,7 +116,9 @@ pub struct Settings {
     /// those of the benchmark.
     pub published_test_split: bool,
     /// The model's checkpoint.
-    pub checkpoint: String,
+    pub checkpoint: PathBuf,
+    /// Optimizer steps that the checkpoint has behind it.
+    pub checkpoint_step: u64,
     /// Ranks that shared the model.
     pub tensor_parallel_size: usize,
     /// Windows per forward pass.
@@ -133,7 +138,7 @@ pub struct TestText {
     pub tokens: Vec<u32>,
 }
 
-/// Losses summed so far.
+/// The sum of the losses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scored {
     total_nll: f64,
@@ -155,9 +160,7 @@ impl WikiText103 {
         observer: &dyn Observer,
     ) -> Result<TaskResult, EvalError> {
         let start = Instant::now();
-        let window = model.scorer.seq_length();
-        check_overlap(plan.overlap, window)?;
-        let text = TestText::read(&self.data, model)?;
+        let text = TestText::read(&self.data, &model.identity)?;
         if self.name == NAME && !text.is_published_test_split() {
             warn!(
                 data = %self.data.display(),
@@ -165,7 +168,7 @@ impl WikiText103 {
                 "not WikiText-103's published test split: its numbers compare with no paper's"
             );
         }
-        let windows = OverlapWindows::new(&text.tokens, window, plan.overlap);
+        let windows = text.windows(&model.identity, plan)?;
         info!(
             task = self.name,
             original_tokens = text.original_tokens,
@@ -174,17 +177,17 @@ impl WikiText103 {
             "scoring"
         );
 
-        let limit = plan.limit.map_or(usize::MAX, NonZeroUsize::get);
-        let scoring: Vec<Window<'_>> = windows.scoring().take(limit).collect();
+        let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
         observer.begin(&self.name, Some(scoring.len() as u64), Unit::Windows);
-        let scored = score_all(&scoring, model, plan, observer)?;
+        let scores = model.score(&Batches::new(&scoring, plan.micro_batch_size), observer)?;
         observer.finish();
+        let scored = Scored::sum(&scores);
 
         let measured = Measured {
             protocol: "megatron",
             metrics: Metrics::new(&text, scored),
             counts: Counts::new(&text, scored, &windows),
-            settings: self.settings(&text, model, plan),
+            settings: self.settings(&text, &model.identity, plan),
         };
         Ok(TaskResult {
             task: self.name.clone(),
@@ -194,9 +197,37 @@ impl WikiText103 {
         })
     }
 
-    fn settings(&self, text: &TestText, model: &EvaluatedModel, plan: &EvalPlan) -> Settings {
+    /// What [`run`](Self::run) would do.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be used, or a setting does not fit the model.
+    pub fn summary(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<TaskSummary, EvalError> {
+        let text = TestText::read(&self.data, model)?;
+        let windows = text.windows(model, plan)?;
+        let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
+        let targets = scoring.iter().map(|window| window.scored.len()).sum();
+        let batches = Batches::new(&scoring, plan.micro_batch_size);
+        Ok(TaskSummary {
+            task: self.name.clone(),
+            data: self.data.clone(),
+            tokens: text.tokens.len(),
+            windows: Some(scoring.len()),
+            examples: None,
+            targets,
+            forward_passes: batches.iter().len(),
+            token_positions: batches.token_positions(),
+            partial: targets < windows.num_targets(),
+        })
+    }
+
+    fn settings(&self, text: &TestText, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
         Settings {
-            window: model.scorer.seq_length(),
+            window: model.config.seq_length,
             overlap: plan.overlap.get(),
             detokenizer: detokenizer::NAME,
             tokenizer: model.tokenizer.name().to_owned(),
@@ -206,6 +237,7 @@ impl WikiText103 {
             data: self.data.clone(),
             published_test_split: text.is_published_test_split(),
             checkpoint: model.checkpoint.clone(),
+            checkpoint_step: model.step,
             tensor_parallel_size: plan.tensor_parallel_size.get(),
             micro_batch_size: plan.micro_batch_size.get(),
             limit: plan.limit.map(NonZeroUsize::get),
@@ -220,14 +252,13 @@ impl TestText {
     ///
     /// When the file cannot be read, is not UTF-8, is empty, or has fewer than two words or tokens; or when the tokenizer gives a
     /// token that the model does not have.
-    pub fn read(path: &Path, model: &EvaluatedModel) -> Result<Self, EvalError> {
+    pub fn read(path: &Path, model: &ModelIdentity) -> Result<Self, EvalError> {
         let original = read_utf8(path)?;
         if original.trim().is_empty() {
             return Err(EvalError::Empty { path: path.to_owned() });
         }
         let original_tokens = count_original_tokens(&original);
-        let mut tokens = Vec::new();
-        model.tokenizer.encode(&detokenize(&original), &mut tokens);
+        let tokens = model.encode(&detokenize(&original))?;
         if original_tokens < 2 || tokens.len() < 2 {
             return Err(EvalError::TooShort {
                 path: path.to_owned(),
@@ -235,12 +266,28 @@ impl TestText {
                 tokens: tokens.len(),
             });
         }
-        let vocab_size = model.scorer.vocab_size();
-        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= vocab_size) {
-            let tokenizer = model.tokenizer.name().to_owned();
-            return Err(EvalError::UnknownToken { tokenizer, token, vocab_size });
-        }
         Ok(Self { bytes: original.len(), original_tokens, tokens })
+    }
+
+    /// The windows in which `model` sees the text.
+    ///
+    /// # Errors
+    ///
+    /// When the plan's overlap exceeds what the model sees.
+    pub fn windows(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<OverlapWindows<'_>, EvalError> {
+        let window = model.config.seq_length;
+        if plan.overlap.get() > window {
+            return Err(EvalError::Setting {
+                field: "overlap",
+                value: plan.overlap.get(),
+                problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
+            });
+        }
+        Ok(OverlapWindows::new(&self.tokens, window, plan.overlap))
     }
 
     /// Whether this has the size and the words of WikiText-103's published test split.
@@ -291,15 +338,12 @@ fn perplexity(mean_loss: f64) -> f64 {
     mean_loss.min(MAX_MEAN_LOSS).exp()
 }
 
-fn check_overlap(overlap: NonZeroUsize, window: usize) -> Result<(), EvalError> {
-    if overlap.get() <= window {
-        return Ok(());
-    }
-    Err(EvalError::Setting {
-        field: "overlap",
-        value: overlap.get(),
-        problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
-    })
+/// The windows that score something, as many as the plan allows.
+fn within_limit<'a>(
+    windows: OverlapWindows<'a>,
+    plan: &EvalPlan,
+) -> impl Iterator<Item = Window<'a>> {
+    windows.scoring().take(plan.limit.map_or(usize::MAX, NonZeroUsize::get))
 }
 
 fn read_utf8(path: &Path) -> Result<String, EvalError> {
@@ -312,36 +356,13 @@ fn read_utf8(path: &Path) -> Result<String, EvalError> {
     })
 }
 
-/// Sums the losses of `windows`, in their order, so that the batch size does not change the order of the sum.
-fn score_all(
-    windows: &[Window<'_>],
-    model: &mut EvaluatedModel,
-    plan: &EvalPlan,
-    observer: &dyn Observer,
-) -> Result<Scored, EvalError> {
-    let mut scored = Scored::default();
-    for batch in windows.chunks(plan.micro_batch_size.get()) {
-        if observer.stop_requested() {
-            return Err(EvalError::Stopped);
-        }
-        for scores in model.scorer.score(batch)? {
-            scored.add(scores.iter().map(|score| score.loss))?;
-        }
-        observer.advance(batch.len() as u64);
-    }
-    Ok(scored)
-}
-
 impl Scored {
-    fn add(&mut self, losses: impl ExactSizeIterator<Item = f32>) -> Result<(), EvalError> {
-        self.targets += losses.len();
-        for loss in losses {
-            if !loss.is_finite() {
-                return Err(EvalError::NonFinite { loss, window: self.windows });
-            }
-            self.total_nll += f64::from(loss);
+    /// Adds up the losses of the windows in their order.
+    fn sum(scores: &[Vec<TokenScore>]) -> Self {
+        Self {
+            total_nll: scores.iter().flatten().map(|score| f64::from(score.loss)).sum(),
+            targets: scores.iter().map(Vec::len).sum(),
+            windows: scores.len(),
         }
-        self.windows += 1;
-        Ok(())
     }
 }

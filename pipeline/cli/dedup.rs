@@ -1,13 +1,12 @@
 //! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
-use corpus::reader::{OnBadLine, SourceConfig, SourceFormat};
+use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
@@ -33,7 +32,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DedupArgs {
-    /// `.jsonl` files, folders of them, or `.txt` files as one document each; a text tree needs a configuration.
+    /// Files, folders or quoted globs of JSONL, or of text as one document per file; `.gz` and `.zst` are unpacked.
+    ///
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, and each may end in `.gz` or `.zst`. A
+    /// folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
@@ -56,6 +58,12 @@ pub(crate) struct DedupArgs {
     /// What to do with a record that cannot be read [default: fail].
     #[arg(long, value_name = "POLICY")]
     on_bad_line: Option<BadLinePolicy>,
+
+    /// What to do with a file that breaks off or is damaged [default: fail].
+    ///
+    /// A file whose last line ends inside its record is such a file, whatever --on-bad-line says.
+    #[arg(long, value_name = "POLICY")]
+    on_bad_file: Option<BadFilePolicy>,
 
     /// Threads to work on [default: all cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -82,6 +90,23 @@ impl From<BadLinePolicy> for OnBadLine {
             BadLinePolicy::Fail => Self::Fail,
             BadLinePolicy::Skip => Self::Skip,
             BadLinePolicy::Replace => Self::Replace,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BadFilePolicy {
+    /// Stop with the file, the place of the break and the number of documents before it.
+    Fail,
+    /// Keep the documents before the break, list the file in OUT/report.json, and go on.
+    KeepPrefix,
+}
+
+impl From<BadFilePolicy> for OnBadFile {
+    fn from(policy: BadFilePolicy) -> Self {
+        match policy {
+            BadFilePolicy::Fail => Self::Fail,
+            BadFilePolicy::KeepPrefix => Self::KeepPrefix,
         }
     }
 }
@@ -131,6 +156,8 @@ impl DedupArgs {
         overrides.extend(Override::flag("--tokenizer", "tokenizer", self.tokenizer.as_ref())?);
         let policy = self.on_bad_line.map(OnBadLine::from);
         overrides.extend(Override::flag("--on-bad-line", "on_bad_line", policy)?);
+        let policy = self.on_bad_file.map(OnBadFile::from);
+        overrides.extend(Override::flag("--on-bad-file", "on_bad_file", policy)?);
         let mut resolved = match &self.config {
             Some(path) => config::read(path, &overrides)?,
             None => self.inputs(&overrides)?,
@@ -143,8 +170,12 @@ impl DedupArgs {
 
     /// The paper's cleaning of the inputs.
     fn inputs(&self, overrides: &[Override]) -> anyhow::Result<Resolved<CurationConfig>> {
-        self.check_named_once()?;
-        let sources: Vec<_> = self.inputs.iter().map(SourceConfig::guess).collect();
+        let sources: Vec<_> = self
+            .inputs
+            .iter()
+            .map(SourceConfig::detect)
+            .collect::<Result<_, _>>()
+            .context("cannot read the inputs")?;
         let count = sources.len();
         let mut resolved = config::over_defaults(&CurationConfig::of_paper(sources), overrides)?;
         for index in 0..count {
@@ -153,20 +184,6 @@ impl DedupArgs {
             }
         }
         Ok(resolved)
-    }
-
-    /// Refuses an input that is given twice, under whatever name: all its documents would be duplicates.
-    fn check_named_once(&self) -> anyhow::Result<()> {
-        let mut seen: BTreeMap<PathBuf, &Path> = BTreeMap::new();
-        for input in &self.inputs {
-            // What is not there is reported where it is read.
-            let Ok(path) = input.canonicalize() else { continue };
-            if let Some(first) = seen.insert(path, input) {
-                let (first, again) = (first.display(), input.display());
-                bail!(Usage(anyhow!("INPUT {again} is {first} once more: name it once")));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -197,6 +214,15 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     }
     for (reason, &count) in &report.repaired {
         rows.push(row(&format!("documents repaired, {reason}"), count));
+    }
+    for truncated in &report.truncated_files {
+        rows.push(row(
+            &format!("documents kept of the broken {}", truncated.file),
+            truncated.documents,
+        ));
+    }
+    if !report.skipped_files.is_empty() {
+        rows.push(row("files left out", report.skipped_files.len() as u64));
     }
     let megabytes = report.bytes_in as f64 / 1e6;
     rows.push(vec!["megabytes in".into(), format!("{megabytes:.1}")]);

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use evaluation::wikitext103::WikiText103;
+use evaluation::lambada::{self, Lambada};
+use evaluation::wikitext103::{self, WikiText103};
 use evaluation::{EvalConfig, EvalError, Task, evaluate};
 
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
@@ -35,7 +37,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set.
+    /// Test set: a file as its task says.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
@@ -43,11 +45,11 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Tokens between the starts of two windows [default: 32].
+    /// Tokens between the starts of two windows of wikitext103 [default: 32].
     #[arg(long, value_name = "N", value_parser = count)]
     overlap: Option<NonZeroUsize>,
 
-    /// Score only the first N windows; the result is marked as partial.
+    /// Score only the first N windows or examples; the result is marked as partial.
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<NonZeroUsize>,
 
@@ -72,6 +74,20 @@ pub(crate) struct EvalArgs {
 enum TaskName {
     /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with `<unk>`).
     Wikitext103,
+    /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL with a `text` in each line.
+    Lambada,
+}
+
+impl TaskName {
+    /// The task on the test set `data`.
+    fn on(self, data: PathBuf) -> Task {
+        match self {
+            Self::Wikitext103 => {
+                Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
+            }
+            Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
+        }
+    }
 }
 
 pub(crate) fn run(
@@ -80,12 +96,13 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
-    let task = match args.task {
-        TaskName::Wikitext103 => {
-            Task::WikiText103(WikiText103 { name: "wikitext103".into(), data: args.data.clone() })
-        }
-    };
+    let written = ResolvedConfig::of(&resolved)?;
+    let task = args.task.on(args.data.clone());
     let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    if args.dry_run {
+        written.print(&plan.summary()?, global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let out = match &args.out {
         Some(path) => Some(ReportFile::begin(path, args.overwrite)?),
         None => None,

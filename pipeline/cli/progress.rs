@@ -229,6 +229,7 @@ fn plural(unit: Unit) -> &'static str {
         Unit::Tokens => "tokens",
         Unit::Steps => "steps",
         Unit::Windows => "windows",
+        Unit::Examples => "examples",
     }
 }
 

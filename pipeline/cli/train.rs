@@ -53,6 +53,17 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
 
+    /// Copies of the model, each of which takes its share of every global batch; overrides
+    /// parallel.data_parallel_size.
+    #[arg(long, value_name = "N", value_parser = count)]
+    dp: Option<NonZeroUsize>,
+
+    /// Write which samples each step takes to OUT/samples.jsonl.
+    ///
+    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in every epoch.
+    #[arg(long)]
+    log_samples: bool,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
@@ -80,7 +91,12 @@ pub(crate) fn run(
         )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
-    let paths = RunPaths { data: args.data.clone(), out: args.out.clone(), resume };
+    let paths = RunPaths {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        resume,
+        log_samples: args.log_samples,
+    };
     let plan = resolved.config.validate(paths).context("cannot start training")?;
     if args.dry_run {
         written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
@@ -100,6 +116,7 @@ impl TrainArgs {
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--tp", "parallel.tensor_parallel_size", self.tp)?);
+        overrides.extend(Override::flag("--dp", "parallel.data_parallel_size", self.dp)?);
         config::read(&self.config, &overrides)
     }
 }
@@ -133,6 +150,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     let mut text = output::table(&[
         row("parameters", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
+        row("data-parallel size", report.data_parallel_size.to_string()),
         row("steps", steps),
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),

@@ -57,8 +57,12 @@ impl TrainedRun {
         writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
 
         let config: TrainConfig = toml::from_str(NARROW).unwrap();
-        let paths =
-            RunPaths { data: run.path("data"), out: run.path("run"), resume: Resume::Never };
+        let paths = RunPaths {
+            data: run.path("data"),
+            out: run.path("run"),
+            resume: Resume::Never,
+            log_samples: false,
+        };
         training::train(&config.validate(paths).unwrap(), &Silent).unwrap();
         fs::write(run.path("test.tokens"), made_text()).unwrap();
         run
@@ -104,6 +108,20 @@ fn a_trained_run_evaluates_alike_for_every_batch_size_and_number_of_ranks() {
 }
 
 #[test]
+fn the_summary_of_a_plan_names_checkpoint_model_and_tasks() {
+    let run = TrainedRun::new();
+    let summary = run.plan(&run.path("run"), 8, 2).summary().unwrap();
+    assert_eq!(summary.step, 3);
+    assert!(summary.checkpoint.ends_with("run/checkpoints/step-3"), "{summary:?}");
+    assert_eq!((summary.model.num_layers, summary.model.seq_length), (1, 32));
+    assert_eq!(summary.parameters, summary.model.num_parameters(2) as u64);
+    assert_eq!(summary.tasks.len(), 1);
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["tasks"][0]["task"], "made");
+    assert!(json["tasks"][0]["token_positions"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn a_run_its_checkpoints_and_one_checkpoint_are_the_same_model() {
     let run = TrainedRun::new();
     let evaluated = |path: PathBuf| evaluate(&run.plan(&path, 8, 1), &Silent).unwrap();
@@ -123,6 +141,15 @@ fn a_checkpoint_with_another_tokenizer_of_the_same_name_is_refused() {
     fs::write(&manifest, serde_json::to_vec(&json).unwrap()).unwrap();
     let error = evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap_err();
     assert!(matches!(error, EvalError::OtherTokenizer { .. }), "{error}");
+}
+
+#[test]
+fn a_data_folder_is_called_one_where_a_checkpoint_is_expected() {
+    let run = TrainedRun::new();
+    let error = evaluate(&run.plan(&run.path("data"), 8, 1), &Silent).unwrap_err().to_string();
+    let expected =
+        "data: a data folder, no checkpoint; give a run folder, its checkpoints folder or";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

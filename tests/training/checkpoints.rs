@@ -12,11 +12,7 @@ use training::checkpoint::Checkpoint;
 use training::config::TrainConfig;
 use training::parameters::ParameterSource;
 
-use super::{Workbench, logged, micro, relative_difference};
-
-fn split_over(config: &mut TrainConfig, tensor_parallel_size: usize) {
-    config.parallel.tensor_parallel_size = NonZeroUsize::new(tensor_parallel_size).unwrap();
-}
+use super::{Workbench, logged, logged_samples, micro, number, relative_difference, set_layout};
 
 fn every_step(config: &mut TrainConfig) {
     config.checkpoint.interval_steps = Some(NonZeroU64::MIN);
@@ -40,7 +36,7 @@ fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
 
 #[test]
 fn tensors_have_their_logical_shapes_and_hugging_face_names() {
-    let (_workbench, _, folder) = trained(|config| split_over(config, 4));
+    let (_workbench, _, folder) = trained(|config| set_layout(config, (4, 1)));
     let model = tensors(&folder.join("model.safetensors"));
     let shape = |name: &str| model[name].0.clone();
     assert_eq!(shape("transformer.wte.weight"), [101, 32], "the true vocabulary");
@@ -62,8 +58,11 @@ fn tensors_have_their_logical_shapes_and_hugging_face_names() {
 
 #[test]
 fn every_layout_reads_what_every_layout_wrote() {
-    for writers in [1, 2, 4] {
-        let (_workbench, run, folder) = trained(|config| split_over(config, writers));
+    for writers in [(1, 1), (2, 1), (4, 1), (2, 2)] {
+        let (_workbench, run, folder) = trained(|config| {
+            config.batch.micro_batch_size = number(2);
+            set_layout(config, writers);
+        });
         let model = tensors(&folder.join("model.safetensors"));
         let checkpoint = Checkpoint::open(&run).unwrap();
         for readers in [1, 2, 4] {
@@ -83,17 +82,23 @@ fn every_layout_reads_what_every_layout_wrote() {
 }
 
 #[test]
-fn run_goes_on_at_another_tensor_parallel_size() {
-    let (workbench, whole, _) = trained(|config| split_over(config, 1));
-    for sizes in [[1, 2], [2, 4], [4, 1]] {
+fn run_goes_on_in_another_layout() {
+    let (workbench, whole, _) = trained(|_| {});
+    for layouts in [[(1, 1), (2, 2)], [(2, 1), (4, 1)], [(4, 2), (1, 1)], [(1, 4), (2, 1)]] {
         let out = workbench.new_run();
-        let config = |size| micro(|config| split_over(config, size));
-        let plan = config(sizes[0]).validate(workbench.paths(&out)).unwrap();
+        let config = |layout| {
+            micro(|config| {
+                config.batch.micro_batch_size = number(1);
+                set_layout(config, layout);
+            })
+        };
+        let plan = config(layouts[0]).validate(workbench.paths(&out)).unwrap();
         training::train(&plan, &super::StopAfter::new(5)).unwrap();
-        workbench.train_into(&out, config(sizes[1]));
+        workbench.train_into(&out, config(layouts[1]));
         // Only the order of sums over ranks changes.
         let difference = relative_difference(&logged(&out, "loss"), &logged(&whole, "loss"));
-        assert!(difference < 1e-5, "{sizes:?}: {difference:e}");
+        assert!(difference < 1e-5, "{layouts:?}: {difference:e}");
+        assert_eq!(logged_samples(&out), logged_samples(&whole), "{layouts:?}");
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a configuration may say, and how a wrong one is refused.
 
 use std::fs;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use training::config::{ModelConfig, TrainConfig, ValidationConfig};
 use training::data::SplitWeights;
 
-use super::{MICRO, Workbench, micro};
+use super::{MICRO, Workbench, micro, number};
 
 /// The error of a text that is no configuration.
 fn parse_error(text: &str) -> String {
@@ -18,10 +18,6 @@ fn parse_error(text: &str) -> String {
 /// 101.
 fn plan_error(config: TrainConfig) -> String {
     Workbench::new(101).validate(config).unwrap_err().to_string()
-}
-
-fn number(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).unwrap()
 }
 
 fn gpt2(config: &mut TrainConfig) -> &mut training::config::Gpt2Section {
@@ -104,7 +100,26 @@ fn impossible_values_are_refused_where_they_stand() {
 #[test]
 fn batch_that_does_not_divide_is_refused() {
     let error = plan_error(micro(|config| config.batch.global_batch_size = number(10)));
-    assert_eq!(error, "global_batch_size = 10 is no multiple of micro_batch_size = 4");
+    assert_eq!(
+        error,
+        "global_batch_size = 10 cannot be cut into micro-batches of micro_batch_size = 4; \
+         allowed: 1, 2, 5, 10"
+    );
+
+    let error = plan_error(micro(|config| {
+        config.batch.global_batch_size = number(24);
+        config.parallel.data_parallel_size = number(4);
+    }));
+    assert_eq!(
+        error,
+        "global_batch_size = 24 in micro-batches of 4 cannot be split over --dp 4; \
+         allowed: 1, 2, 3, 6"
+    );
+
+    let error = plan_error(micro(|config| {
+        config.batch.global_batch_size = number(1 << 62);
+    }));
+    assert!(error.contains("more tokens than can be counted"), "{error}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn over_three_and_a_half_epochs_each_token_is_used_as_often_as_the_count_says() 
     let mut uses: HashMap<u32, u32> = HashMap::new();
     for step in 0..10 {
         // 330 samples: three epochs of 99, and 33 of the fourth.
-        for batch in sampler.global_batch(step * 33) {
+        for batch in sampler.global_batch(step * 33, 0..33) {
             for target in batch.unwrap().targets {
                 *uses.entry(target).or_default() += 1;
             }
@@ -108,8 +108,8 @@ fn micro_batches_cut_a_global_batch_without_changing_it() {
         micro_batch_size,
         global_batch_size: 6,
     };
-    let whole: Vec<_> = sampler(6).global_batch(12).map(Result::unwrap).collect();
-    let parts: Vec<_> = sampler(2).global_batch(12).map(Result::unwrap).collect();
+    let whole: Vec<_> = sampler(6).global_batch(12, 0..6).map(Result::unwrap).collect();
+    let parts: Vec<_> = sampler(2).global_batch(12, 0..6).map(Result::unwrap).collect();
     assert_eq!(parts.iter().map(|part| part.first_sample).collect::<Vec<_>>(), [0, 2, 4]);
     assert_eq!(
         parts.iter().flat_map(|part| part.tokens.clone()).collect::<Vec<_>>(),

@@ -115,7 +115,9 @@ fn norm_is_right_for_gradients_whose_squares_f32_cannot_hold() {
         init: Init::Zeros,
         weight_decay: true,
     };
-    let norm = grad_norm(&[vec![1e20; 4]], &[split], &TensorParallelGroup::single()).unwrap();
+    let norm =
+        grad_norm([[1e20; 4].as_slice()].into_iter(), &[split], &TensorParallelGroup::single())
+            .unwrap();
     assert!((norm / 2e20 - 1.0).abs() < 1e-6, "{norm}");
 }
 

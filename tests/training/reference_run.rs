@@ -20,7 +20,7 @@ struct Run {
 }
 
 /// The generator's settings: AdamW at 3e-3 after five steps of warm-up, clipping at 1.
-fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize) -> Run {
+fn train_20_steps(model: &str, config: &Gpt2Config, dims: ParallelDims) -> Run {
     let initial = Tensors::read(model, "model.safetensors");
     let batches = Tensors::read(model, "train20.safetensors").tokens("in.batches");
     let (samples, seq_length) = (2, 24);
@@ -41,7 +41,7 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
         decay: Decay::Constant,
         rule: ScheduleRule::Paper,
     };
-    let ranks = launch(ParallelDims::one_replica(tensor_parallel_size), |rank| {
+    let ranks = launch(dims, |rank| {
         let group = &rank.tensor_parallel;
         let specs = config.parameters();
         let moments = Moments::start(&specs, group.rank(), group.size());
@@ -50,11 +50,15 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
         let mut state = TrainState::new(model, optimizer, specs, 0);
         let mut outcomes = Vec::new();
         for tokens in batches.chunks_exact(samples * (seq_length + 1)) {
-            let batch = Batch::of_samples(tokens, seq_length, 0, samples * seq_length);
+            // Each copy takes its share of the two samples.
+            let share = rank.data_parallel.share(samples as u64);
+            let (first, end) = (share.start as usize, share.end as usize);
+            let tokens = &tokens[first * (seq_length + 1)..end * (seq_length + 1)];
+            let batch = Batch::of_samples(tokens, seq_length, first, samples * seq_length);
             let learning_rate = schedule.for_update(state.step + 1);
             let settings = StepSettings { learning_rate, clip_grad: 1.0, seed: 1 };
             let outcome;
-            (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, group)?;
+            (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, &rank)?;
             outcomes.push(outcome);
         }
         Ok((outcomes, state.weights()?))
@@ -64,7 +68,7 @@ fn train_20_steps(model: &str, config: &Gpt2Config, tensor_parallel_size: usize)
     Run { outcomes, weights: ranks.into_iter().map(|(_, weights)| weights).collect() }
 }
 
-/// Curve, norms and final weights of `model` at each tensor-parallel size.
+/// Curve, norms and final weights of `model` in each layout.
 fn check(model: &str, activation: Activation) {
     let config = micro_gpt2::config(activation);
     let expected: Value =
@@ -75,8 +79,8 @@ fn check(model: &str, activation: Activation) {
         expected[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
     };
     let (losses, norms) = (column("loss_curve"), column("grad_norms_before_clip"));
-    for tensor_parallel_size in [1, 2] {
-        let run = train_20_steps(model, &config, tensor_parallel_size);
+    for (tensor, data) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+        let run = train_20_steps(model, &config, ParallelDims { tensor, data });
         for (step, outcome) in run.outcomes.iter().enumerate() {
             // The reference itself drifts from its own f64 run by 1e-6.
             let (loss, norm) = (losses[step], norms[step]);
@@ -92,7 +96,7 @@ fn check(model: &str, activation: Activation) {
         for (rank, weights) in run.weights.iter().enumerate() {
             for (spec, weights) in config.parameters().iter().zip(weights) {
                 let reference = finals.floats(&format!("final.{}", spec.name));
-                compare(spec, rank, tensor_parallel_size, weights, reference);
+                compare(spec, rank % tensor, tensor, weights, reference);
             }
         }
     }

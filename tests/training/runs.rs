@@ -1,29 +1,17 @@
 //! Whole runs through `train`: what may change a loss and what must not.
 
 use std::fs;
-use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::Path;
 
 use corpus::Silent;
-use training::config::{ModelConfig, TrainConfig, ValidationConfig};
+use training::config::ValidationConfig;
 use training::plan::Resume;
 use training::{TrainError, TrainReport, train};
 
-use super::{StopAfter, Workbench, logged, micro, relative_difference};
-
-fn number(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).unwrap()
-}
-
-fn steps(value: u64) -> NonZeroU64 {
-    NonZeroU64::new(value).unwrap()
-}
-
-fn set_dropout(config: &mut TrainConfig, probability: f64) {
-    let ModelConfig::Gpt2(section) = &mut config.model;
-    section.hidden_dropout = probability;
-    section.attention_dropout = probability;
-}
+use super::{
+    StopAfter, Workbench, logged, logged_samples, micro, number, relative_difference, set_dropout,
+    set_layout, steps,
+};
 
 /// Metrics hold a loss as text, which comes back to the last bit or the one before.
 fn check_close(loss: Option<f64>, logged: f64) {
@@ -153,19 +141,24 @@ fn report_and_metrics_tell_the_same_run() {
 #[test]
 fn validation_does_not_depend_on_batches_or_ranks() {
     let workbench = Workbench::new(101);
-    let loss = |micro_batch_size, tensor_parallel_size| {
-        let (report, _) = workbench.train(micro(|config| {
+    let loss = |micro_batch_size, layout| {
+        let (_, run) = workbench.train(micro(|config| {
             config.schedule.train_steps = steps(1);
             config.batch.micro_batch_size = number(micro_batch_size);
-            config.parallel.tensor_parallel_size = number(tensor_parallel_size);
+            set_layout(config, layout);
             config.validation = Some(ValidationConfig { interval_steps: steps(1), batches: None });
         }));
-        report.validation_loss.unwrap()
+        (logged(&run, "validation_loss")[0], logged(&run, "targets")[0])
     };
-    let whole = loss(4, 1);
-    // f32 losses of some hundred targets, added in f64.
-    assert!((loss(1, 1) - whole).abs() < 1e-6 * whole);
-    assert!((loss(4, 2) - whole).abs() < 1e-6 * whole);
+    let (whole, targets) = loss(4, (1, 1));
+    // 17 samples, which do not split evenly.
+    assert_eq!(targets, 17.0 * 16.0);
+    for (micro_batch_size, layout) in [(1, (1, 1)), (4, (2, 1)), (1, (1, 2)), (1, (2, 4))] {
+        let (split, split_targets) = loss(micro_batch_size, layout);
+        // f32 losses of some hundred targets, added in f64.
+        assert!((split - whole).abs() < 1e-6 * whole, "{layout:?}: {split}, not {whole}");
+        assert_eq!(split_targets, targets, "{layout:?}");
+    }
 }
 
 #[test]
@@ -174,33 +167,72 @@ fn stopped_run_goes_on_bit_for_bit_wherever_it_stopped() {
     let documents =
         [330, 50].map(|length: u32| (0..length - 1).map(|place| place * place % 97).collect());
     let workbench = Workbench::with_documents(101, &documents);
-    let config = |size| {
+    let config = |layout| {
         micro(|config| {
             config.schedule.train_steps = steps(12);
+            config.batch.micro_batch_size = number(2);
             config.data.split = "1,1,0".parse().unwrap();
-            config.parallel.tensor_parallel_size = number(size);
             config.validation = Some(ValidationConfig { interval_steps: steps(4), batches: None });
+            set_layout(config, layout);
             set_dropout(config, 0.1);
         })
     };
-    for size in [1, 2] {
-        let (whole, unbroken) = workbench.train(config(size));
+    for layout in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+        let (whole, unbroken) = workbench.train(config(layout));
         let out = workbench.new_run();
         for stop in [0, 1, 4, 5, 6, 9, 10, 11] {
-            let plan = config(size).validate(workbench.paths(&out)).unwrap();
+            let plan = config(layout).validate(workbench.paths(&out)).unwrap();
             let report = train(&plan, &StopAfter::new(stop)).unwrap();
             assert_eq!((report.steps, report.stopped), (stop, true));
         }
-        let resumed = workbench.train_into(&out, config(size));
+        let resumed = workbench.train_into(&out, config(layout));
         assert_eq!(resumed.steps, 12);
-        for key in ["loss", "grad_norm", "learning_rate", "validation_loss"] {
-            assert_eq!(logged(&out, key), logged(&unbroken, key), "{key} at size {size}");
-        }
         check_same_losses(&resumed, &whole);
-        for file in ["model.safetensors", "optimizer.safetensors"] {
-            let read = |run: &Path| fs::read(run.join("checkpoints/step-12").join(file)).unwrap();
-            assert_eq!(read(&out), read(&unbroken), "{file} at size {size}");
+        check_same_run(&out, &unbroken, 12);
+    }
+}
+
+#[test]
+fn run_over_three_epochs_takes_the_same_samples_wherever_it_stopped() {
+    let documents = [330].map(|length: u32| (0..length - 1).map(|place| place * 5 % 97).collect());
+    let workbench = Workbench::with_documents(101, &documents);
+    let config = || {
+        micro(|config| {
+            config.schedule.train_steps = steps(60);
+            config.batch.micro_batch_size = number(1);
+            config.batch.global_batch_size = number(1);
+            config.data.split = "1,0,0".parse().unwrap();
+        })
+    };
+    let (_, unbroken) = workbench.train(config());
+    let samples = logged_samples(&unbroken).concat();
+    for epoch in samples.chunks(20) {
+        let mut epoch = epoch.to_vec();
+        epoch.sort_unstable();
+        assert_eq!(epoch, (0..20).collect::<Vec<u64>>(), "each sample once");
+    }
+    // At the start, around both boundaries, before the end; and twice in one epoch.
+    for stops in [&[0][..], &[1], &[19], &[20], &[21], &[39], &[40], &[59], &[24, 31]] {
+        let out = workbench.new_run();
+        for &stop in stops {
+            let plan = config().validate(workbench.paths(&out)).unwrap();
+            assert_eq!(train(&plan, &StopAfter::new(stop)).unwrap().steps, stop);
         }
+        workbench.train_into(&out, config());
+        check_same_run(&out, &unbroken, 60);
+    }
+}
+
+/// Checks that two runs of `steps` steps logged the same bits and left the same checkpoint.
+fn check_same_run(left: &Path, right: &Path, steps: u64) {
+    for key in ["loss", "grad_norm", "learning_rate", "validation_loss"] {
+        assert_eq!(logged(left, key), logged(right, key), "{key}");
+    }
+    assert_eq!(logged_samples(left), logged_samples(right));
+    for file in ["model.safetensors", "optimizer.safetensors"] {
+        let read =
+            |run: &Path| fs::read(run.join(format!("checkpoints/step-{steps}/{file}"))).unwrap();
+        assert!(read(left) == read(right), "{file}");
     }
 }
 

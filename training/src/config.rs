@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Activation;
 use crate::data::{SampleOrder, SplitWeights};
-
 use crate::optim::{AdamWConfig, ScheduleConfig};
+use crate::parallel::ParallelDims;
 
 /// A training run, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,21 +115,36 @@ pub struct BatchConfig {
     /// Sequences per forward pass; what activation memory grows with. Changes no result beyond
     /// rounding.
     pub micro_batch_size: NonZeroUsize,
-    /// Sequences per optimizer step, a multiple of `micro_batch_size`. The paper: 512 for GPT-2.
+    /// Sequences per optimizer step, over all ranks: a multiple of `micro_batch_size` times
+    /// `data_parallel_size`. The paper: 512 for GPT-2.
     pub global_batch_size: NonZeroUsize,
 }
 
 /// `[parallel]`: how the model is spread over ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ParallelConfig {
     /// Ranks that share every layer. Changes no result beyond rounding.
     pub tensor_parallel_size: NonZeroUsize,
+    /// Copies of the model, each of which takes its share of every global batch. Changes no result
+    /// beyond rounding.
+    pub data_parallel_size: NonZeroUsize,
+}
+
+impl ParallelConfig {
+    /// The grid of ranks.
+    #[must_use]
+    pub fn dims(&self) -> ParallelDims {
+        ParallelDims {
+            tensor: self.tensor_parallel_size.get(),
+            data: self.data_parallel_size.get(),
+        }
+    }
 }
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { tensor_parallel_size: NonZeroUsize::MIN }
+        Self { tensor_parallel_size: NonZeroUsize::MIN, data_parallel_size: NonZeroUsize::MIN }
     }
 }
 

@@ -150,14 +150,46 @@ pub enum TrainError {
 
     /// The global batch is no whole number of micro-batches.
     #[error(
-        "global_batch_size = {global_batch_size} is no multiple of \
-         micro_batch_size = {micro_batch_size}"
+        "global_batch_size = {global_batch_size} cannot be cut into micro-batches of \
+         micro_batch_size = {micro_batch_size}; allowed: {}",
+        list(allowed)
     )]
     BatchIndivisible {
         /// `global_batch_size`.
         global_batch_size: usize,
         /// `micro_batch_size`.
         micro_batch_size: usize,
+        /// Every size of a micro-batch that would do.
+        allowed: Vec<usize>,
+    },
+
+    /// The micro-batches of a global batch do not divide over the copies of the model.
+    #[error(
+        "global_batch_size = {global_batch_size} in micro-batches of {micro_batch_size} cannot be \
+         split over --dp {data_parallel_size}; allowed: {}",
+        list(allowed)
+    )]
+    BatchesUnsplit {
+        /// `global_batch_size`.
+        global_batch_size: usize,
+        /// `micro_batch_size`.
+        micro_batch_size: usize,
+        /// `data_parallel_size`.
+        data_parallel_size: usize,
+        /// Every number of copies that would do.
+        allowed: Vec<usize>,
+    },
+
+    /// The run is longer than can be counted.
+    #[error(
+        "train_steps = {train_steps} of {global_batch_size} sequences are more tokens than can be \
+         counted"
+    )]
+    RunTooLong {
+        /// `train_steps`.
+        train_steps: u64,
+        /// `global_batch_size`.
+        global_batch_size: usize,
     },
 
     /// The configuration's vocabulary is not the data's.
@@ -207,6 +239,19 @@ pub enum TrainError {
         reason: String,
     },
 
+    /// A log of a run has a line that no run wrote.
+    #[error(
+        "{}:{line}: no log line of a step; mend it, or move the file away to go on without its \
+         earlier lines",
+        path.display()
+    )]
+    LogLine {
+        /// The log.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+    },
+
     /// Loss or gradient are no numbers any more.
     #[error("step {step}: loss {loss}, gradient norm {grad_norm}; training cannot go on from here")]
     NonFinite {
@@ -220,12 +265,14 @@ pub enum TrainError {
 
     /// No checkpoint where one was asked for.
     #[error(
-        "{}: no checkpoint here; give a run folder, its checkpoints folder or a step-N folder",
+        "{}: {found}; give a run folder, its checkpoints folder or a step-N folder",
         path.display()
     )]
     NoCheckpoint {
         /// Where it was looked for.
         path: PathBuf,
+        /// What is there instead.
+        found: &'static str,
     },
 
     /// A run has checkpoints, but none of them can be opened.

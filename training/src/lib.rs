@@ -8,7 +8,7 @@
 //!    Its layers are those of [`parallel`], split over the ranks of a group: the paper's section 3.
 //!    [`backend`] adds to burn the fused operations and the collectives that have gradients.
 //! 4. [`state`] does the step: forward, backward, clip, update. [`optim`] has the arithmetic.
-//! 5. [`metrics`] writes the step down, [`validation`] takes the loss on held-out documents, and
+//! 5. [`metrics`] writes the step down, and on request which samples it took, [`validation`] takes the loss on held-out documents, and
 //!    [`checkpoint`] saves everything in a form that any number of ranks can load.
 //!
 //! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
@@ -20,6 +20,7 @@ pub mod config;
 pub mod data;
 pub mod error;
 pub mod inference;
+mod json_lines;
 pub mod metrics;
 pub mod model;
 pub mod objective;

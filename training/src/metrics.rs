@@ -1,22 +1,20 @@
-//! What a run writes down about itself: one JSON object per line in `metrics.jsonl`.
+//! What a run writes down about its steps: `metrics.jsonl`, and `samples.jsonl` on request.
 //!
-//! Metrics are data first; the console's line is made from the same struct. Each line is flushed
-//! when it is written, so that a killed run keeps every step it logged.
+//! Metrics are data first; the console's line is made from the same struct.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
 use tracing::{debug, info};
 
 use crate::TrainError;
-use crate::checkpoint::write_durably;
+use crate::json_lines::JsonLines;
 use crate::report::LossHistory;
 
 /// Name of the metrics file in a run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
+/// Name of the log of samples in a run folder.
+pub const SAMPLES_FILE: &str = "samples.jsonl";
 
 /// One optimizer step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,19 +57,27 @@ pub struct ValidationMetrics {
 /// Steps between two lines of the log.
 const LOG_INTERVAL_STEPS: u64 = 10;
 
+/// The samples of one optimizer step: a line of `samples.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepSamples {
+    /// The step, counted from 1.
+    pub step: u64,
+    /// The samples of its global batch, in order, whatever the layout. Sample `k` is tokens `k·S` to
+    /// `(k+1)·S` of the training documents, laid end to end, for a sequence length of `S`: the same
+    /// tokens in every epoch.
+    pub sample_ids: Vec<u64>,
+}
+
 /// Writer of a run's metrics.
 #[derive(Debug)]
 pub struct MetricsLog {
-    path: PathBuf,
-    file: File,
+    lines: JsonLines,
     train_steps: u64,
 }
 
 impl MetricsLog {
     /// Opens `metrics.jsonl` in the run folder `run`, which goes on after `done_steps` steps.
-    ///
-    /// Lines of later steps are dropped: a killed run logged them, but its checkpoint is older.
-    /// Returns the losses of the lines that stay.
+    /// Returns the losses of these steps too.
     ///
     /// # Errors
     ///
@@ -81,15 +87,16 @@ impl MetricsLog {
         train_steps: u64,
         done_steps: u64,
     ) -> Result<(Self, LossHistory), TrainError> {
-        let path = run.join(METRICS_FILE);
-        let losses =
-            if path.exists() { keep_until(&path, done_steps)? } else { LossHistory::default() };
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|source| TrainError::io("open", &path, source))?;
-        Ok((Self { path, file, train_steps }, losses))
+        let mut losses = LossHistory::default();
+        let lines = JsonLines::open(&run.join(METRICS_FILE), done_steps, |line| {
+            if let Some(loss) = line["loss"].as_f64() {
+                losses.push(loss);
+            }
+            if let Some(loss) = line["validation_loss"].as_f64() {
+                losses.push_validation(loss);
+            }
+        })?;
+        Ok((Self { lines, train_steps }, losses))
     }
 
     /// Writes one step.
@@ -110,7 +117,7 @@ impl MetricsLog {
         } else {
             debug!("{line}");
         }
-        self.line(metrics)
+        self.lines.push(metrics)
     }
 
     /// Writes one validation.
@@ -121,38 +128,6 @@ impl MetricsLog {
     pub fn validation(&mut self, metrics: &ValidationMetrics) -> Result<(), TrainError> {
         let ValidationMetrics { step, validation_loss, .. } = metrics;
         info!("step {step}/{} validation loss {validation_loss:.4}", self.train_steps);
-        self.line(metrics)
+        self.lines.push(metrics)
     }
-
-    fn line<T: Serialize>(&mut self, metrics: &T) -> Result<(), TrainError> {
-        let mut line = serde_json::to_vec(metrics).expect("metrics are plain numbers");
-        line.push(b'\n');
-        self.file.write_all(&line).map_err(|source| TrainError::io("write", &self.path, source))
-    }
-}
-
-/// Drops the lines of steps after `done_steps` and what is no whole line.
-fn keep_until(path: &Path, done_steps: u64) -> Result<LossHistory, TrainError> {
-    let text = fs::read_to_string(path).map_err(|source| TrainError::io("read", path, source))?;
-    let (mut kept, mut losses) = (String::new(), LossHistory::default());
-    for line in text.lines() {
-        let Ok(metrics) = serde_json::from_str::<Value>(line) else { continue };
-        if metrics["step"].as_u64().is_none_or(|step| step > done_steps) {
-            continue;
-        }
-        if let Some(loss) = metrics["loss"].as_f64() {
-            losses.push(loss);
-        }
-        if let Some(loss) = metrics["validation_loss"].as_f64() {
-            losses.push_validation(loss);
-        }
-        kept.push_str(line);
-        kept.push('\n');
-    }
-    if kept != text {
-        let partial = path.with_extension("jsonl.partial");
-        write_durably(&partial, kept.as_bytes())?;
-        fs::rename(&partial, path).map_err(|source| TrainError::io("rename", &partial, source))?;
-    }
-    Ok(losses)
 }

@@ -13,9 +13,10 @@ use serde_json::Value;
 
 use crate::TrainError;
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
-use crate::data::{BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
 use crate::model::Gpt2Config;
 use crate::optim::{AdamWConfig, LrSchedule};
+use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::parameters::ParameterSpec;
 use crate::state::StepSettings;
 
@@ -50,7 +51,7 @@ impl Architecture {
     }
 }
 
-/// Where a run reads and writes, and whether it may go on with an earlier one.
+/// Where a run reads and what it writes, and whether it may go on with an earlier one.
 #[derive(Debug, Clone)]
 pub struct RunPaths {
     /// The data folder.
@@ -59,6 +60,8 @@ pub struct RunPaths {
     pub out: PathBuf,
     /// What to do with a run folder that holds this very run already.
     pub resume: Resume,
+    /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
+    pub log_samples: bool,
 }
 
 /// What to do with a run folder that holds a run already.
@@ -89,11 +92,11 @@ pub struct TrainPlan {
     pub architecture: Architecture,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
-    /// Ranks that share every layer.
-    pub tensor_parallel_size: usize,
+    /// The grid of ranks.
+    pub parallel: ParallelDims,
     /// Samples to train on.
     pub train: BatchSampler,
-    /// Forward and backward passes per optimizer step.
+    /// Forward and backward passes of each copy per optimizer step.
     pub grad_accumulation_steps: usize,
     /// Optimizer steps of the run.
     pub train_steps: u64,
@@ -131,13 +134,14 @@ impl TrainConfig {
         let config = self.resolved();
         let folder = DataFolder::open(&paths.data)?;
         let tokenizer = folder.manifest().tokenizer.clone();
-        let tensor_parallel_size = self.parallel.tensor_parallel_size.get();
+        let parallel = self.parallel.dims();
 
         let ModelConfig::Gpt2(section) = &self.model;
         let model = section.resolve(tokenizer.vocab_size)?;
         model.validate()?;
-        model.check_tensor_parallel(tensor_parallel_size)?;
-        self.check_batch()?;
+        model.check_tensor_parallel(parallel.tensor)?;
+        self.check_batch(parallel.data)?;
+        self.check_length(model.seq_length)?;
         self.check_optimizer()?;
 
         let (train, validation) = self.samples(&folder, &model)?;
@@ -163,9 +167,9 @@ impl TrainConfig {
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
-            tensor_parallel_size,
+            parallel,
             train: sampler(train, self.data.order),
-            grad_accumulation_steps: global_batch_size / micro_batch_size,
+            grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),
             schedule: LrSchedule {
                 peak: self.optimizer.lr,
@@ -186,13 +190,41 @@ impl TrainConfig {
         serde_json::to_value(self).expect("a configuration is plain data")
     }
 
-    fn check_batch(&self) -> Result<(), TrainError> {
-        let (micro, global) =
+    /// Every copy of the model gets the same whole number of micro-batches.
+    fn check_batch(&self, data_parallel_size: usize) -> Result<(), TrainError> {
+        let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
-        if global.is_multiple_of(micro) {
-            return Ok(());
+        if !global_batch_size.is_multiple_of(micro_batch_size) {
+            let allowed = divisors(global_batch_size);
+            return Err(TrainError::BatchIndivisible {
+                global_batch_size,
+                micro_batch_size,
+                allowed,
+            });
         }
-        Err(TrainError::BatchIndivisible { global_batch_size: global, micro_batch_size: micro })
+        let num_micro_batches = global_batch_size / micro_batch_size;
+        if !num_micro_batches.is_multiple_of(data_parallel_size) {
+            return Err(TrainError::BatchesUnsplit {
+                global_batch_size,
+                micro_batch_size,
+                data_parallel_size,
+                allowed: divisors(num_micro_batches),
+            });
+        }
+        Ok(())
+    }
+
+    /// Every token of the run can be counted.
+    fn check_length(&self, seq_length: usize) -> Result<(), TrainError> {
+        let (train_steps, global_batch_size) =
+            (self.schedule.train_steps.get(), self.batch.global_batch_size.get());
+        let tokens = (global_batch_size as u64)
+            .checked_mul(seq_length as u64)
+            .and_then(|tokens| tokens.checked_mul(train_steps));
+        match tokens {
+            Some(_) => Ok(()),
+            None => Err(TrainError::RunTooLong { train_steps, global_batch_size }),
+        }
     }
 
     fn check_optimizer(&self) -> Result<(), TrainError> {
@@ -295,6 +327,21 @@ impl TrainPlan {
         steps * self.train.global_batch_size as u64
     }
 
+    /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.
+    pub fn micro_batches(
+        &self,
+        step: u64,
+        group: &DataParallelGroup,
+    ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
+        let share = group.share(self.train.global_batch_size as u64);
+        self.train.global_batch(self.samples_consumed(step - 1), share)
+    }
+
+    /// The numbers of the samples of step `step`, counted from 1, in the order of its global batch.
+    pub fn sample_ids(&self, step: u64) -> Vec<u64> {
+        self.train.sample_ids(self.samples_consumed(step - 1))
+    }
+
     /// What update number `step`, counted from 1, is done with.
     pub fn step_settings(&self, step: u64) -> StepSettings {
         StepSettings {
@@ -319,6 +366,13 @@ impl TrainPlan {
             step == self.train_steps || step.is_multiple_of(validation.interval_steps)
         })
     }
+}
+
+/// Every divisor of `number`, in ascending order.
+fn divisors(number: usize) -> Vec<usize> {
+    let small: Vec<usize> = (1..=number.isqrt()).filter(|&d| number.is_multiple_of(d)).collect();
+    let large = small.iter().rev().map(|&d| number / d).filter(|&d| d > number.isqrt());
+    small.iter().copied().chain(large).collect()
 }
 
 /// What the samples depend on: the content of the shard.

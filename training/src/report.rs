@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::TrainError;
-use crate::metrics::{MetricsLog, StepMetrics, ValidationMetrics};
+use crate::json_lines::JsonLines;
+use crate::metrics::{MetricsLog, SAMPLES_FILE, StepMetrics, StepSamples, ValidationMetrics};
 use crate::plan::TrainPlan;
 use crate::state::StepOutcome;
 
@@ -33,8 +34,10 @@ pub struct TrainReport {
     pub tokens_per_second: f64,
     /// Wall time of this process.
     pub seconds: f64,
-    /// Ranks that shared the model.
+    /// Ranks that shared a copy of the model.
     pub tensor_parallel_size: usize,
+    /// Copies of the model.
+    pub data_parallel_size: usize,
     /// Parameters of the model, without padding.
     pub parameters: u64,
     /// The newest checkpoint.
@@ -74,6 +77,7 @@ impl LossHistory {
 #[derive(Debug)]
 pub(crate) struct RunLog {
     metrics: Option<MetricsLog>,
+    samples: Option<JsonLines>,
     losses: LossHistory,
     started: Instant,
     stepping: Duration,
@@ -87,14 +91,19 @@ impl RunLog {
         done_steps: u64,
         is_main: bool,
     ) -> Result<Self, TrainError> {
-        let (metrics, losses) = if is_main {
-            let (metrics, losses) =
-                MetricsLog::open(&plan.paths.out, plan.train_steps, done_steps)?;
-            (Some(metrics), losses)
-        } else {
-            (None, LossHistory::default())
-        };
-        Ok(Self { metrics, losses, started: Instant::now(), stepping: Duration::ZERO, steps: 0 })
+        let (mut metrics, mut samples, mut losses) = (None, None, LossHistory::default());
+        if is_main {
+            let run = &plan.paths.out;
+            let (log, earlier) = MetricsLog::open(run, plan.train_steps, done_steps)?;
+            (metrics, losses) = (Some(log), earlier);
+            let path = run.join(SAMPLES_FILE);
+            // A log that was begun goes on, whether or not this call asks for it: it has no gaps.
+            if plan.paths.log_samples || path.exists() {
+                samples = Some(JsonLines::open(&path, done_steps, |_| {})?);
+            }
+        }
+        let (started, stepping) = (Instant::now(), Duration::ZERO);
+        Ok(Self { metrics, samples, losses, started, stepping, steps: 0 })
     }
 
     /// Writes down step `step`, which took `elapsed`.
@@ -109,6 +118,9 @@ impl RunLog {
         self.stepping += elapsed;
         self.steps += 1;
         self.losses.push(outcome.loss);
+        if let Some(samples) = &mut self.samples {
+            samples.push(&StepSamples { step, sample_ids: plan.sample_ids(step) })?;
+        }
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         metrics.step(&StepMetrics {
             step,
@@ -160,7 +172,8 @@ impl RunLog {
             tokens: step * plan.tokens_per_step(),
             tokens_per_second: if stepping > 0.0 { tokens / stepping } else { 0.0 },
             seconds: self.started.elapsed().as_secs_f64(),
-            tensor_parallel_size: plan.tensor_parallel_size,
+            tensor_parallel_size: plan.parallel.tensor,
+            data_parallel_size: plan.parallel.data,
             parameters: plan
                 .architecture
                 .parameters()

@@ -16,7 +16,7 @@ use crate::TrainError;
 use crate::checkpoint::{
     CHECKPOINTS, Checkpoint, read_json, step_folders, sync_folder, write_json,
 };
-use crate::metrics::METRICS_FILE;
+use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
 
 /// Name of the file by which a run folder is known.
@@ -94,7 +94,7 @@ fn delete(out: &Path) -> Result<(), TrainError> {
         fs::remove_dir_all(&checkpoints)
             .map_err(|source| TrainError::io("delete", &checkpoints, source))?;
     }
-    for file in [METRICS_FILE, RUN_FILE].map(|name| out.join(name)) {
+    for file in [METRICS_FILE, SAMPLES_FILE, RUN_FILE].map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
         }

@@ -8,8 +8,9 @@ use burn::tensor::backend::AutodiffBackend;
 use crate::TrainError;
 use crate::data::Batch;
 use crate::objective::Objective;
-use crate::optim::{AdamW, GradientAccumulator, clip_coefficient, grad_norm};
-use crate::parallel::TensorParallelGroup;
+use crate::optim::{AdamW, GradientBuffer, clip_coefficient, grad_norm};
+use crate::parallel::Rank;
+use crate::parallel::collective::sum_exactly;
 use crate::parallel::random::DropoutKey;
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
@@ -25,6 +26,7 @@ pub struct TrainState<B, M> {
     pub specs: Vec<ParameterSpec>,
     /// Optimizer steps done.
     pub step: u64,
+    gradients: GradientBuffer,
     backend: PhantomData<fn() -> B>,
 }
 
@@ -51,7 +53,9 @@ pub struct StepOutcome {
 impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
     /// The state after `step` steps that left `model` and `optimizer`.
     pub fn new(model: M, optimizer: AdamW, specs: Vec<ParameterSpec>, step: u64) -> Self {
-        Self { model, optimizer, specs, step, backend: PhantomData }
+        let sizes = optimizer.moments().map(|moments| moments.exp_avg.len());
+        let gradients = GradientBuffer::new(&specs, sizes);
+        Self { model, optimizer, specs, step, gradients, backend: PhantomData }
     }
 
     /// A copy of this rank's weights by parameter, in the order of the parameter table.
@@ -68,9 +72,9 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         Ok(weights)
     }
 
-    /// One optimizer step on the micro-batches of one global batch.
+    /// One optimizer step on one global batch, of which `micro_batches` are this copy's share.
     ///
-    /// Every rank of `group` calls it with the same batches.
+    /// Every rank calls it; those that share a copy of the model with the same batches.
     ///
     /// # Errors
     ///
@@ -85,25 +89,27 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         mut self,
         micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
         settings: &StepSettings,
-        group: &TensorParallelGroup,
+        rank: &Rank,
     ) -> Result<(Self, StepOutcome), TrainError> {
         let step = self.step + 1; // the first update is step 1
-        let mut gradients = GradientAccumulator::new(&self.specs);
+        self.gradients.begin();
         let mut loss = 0.0;
         for batch in micro_batches {
             let batch = batch?;
             let first_sample = batch.first_sample as u64;
             let dropout = DropoutKey { seed: settings.seed, step, first_sample };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
-            loss += forward_backward(&self.model, &batch, &dropout, &mut gradients);
+            loss += forward_backward(&self.model, &batch, &dropout, &mut self.gradients);
         }
-        let gradients = gradients.into_gradients();
-        let grad_norm = grad_norm(&gradients, &self.specs, group)?;
+        let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
+        self.gradients.all_reduce(&rank.data_parallel)?;
+        let grad_norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
+        // The same bits on every rank, and so the same decision.
         if !(loss.is_finite() && grad_norm.is_finite()) {
             return Err(TrainError::NonFinite { step, loss, grad_norm });
         }
         let clip = clip_coefficient(grad_norm, settings.clip_grad);
-        self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &gradients);
+        self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &self.gradients);
         self.step = step;
         Ok((self, StepOutcome { loss, grad_norm }))
     }
@@ -114,7 +120,7 @@ fn forward_backward<B: AutodiffBackend, M: Objective<B>>(
     model: &M,
     batch: &Batch,
     dropout: &DropoutKey,
-    gradients: &mut GradientAccumulator,
+    gradients: &mut GradientBuffer,
 ) -> f64 {
     let loss = model.loss(batch, Some(dropout));
     let value = loss.clone().inner().into_scalar().elem::<f64>();

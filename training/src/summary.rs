@@ -54,7 +54,7 @@ impl TrainPlan {
     /// What the plan amounts to.
     pub fn summary(&self) -> PlanSummary {
         let Architecture::Gpt2(model) = &self.architecture;
-        let ranks = self.tensor_parallel_size;
+        let ranks = self.parallel.tensor;
         let local: u64 = model
             .parameters()
             .iter()
@@ -93,7 +93,7 @@ impl TrainPlan {
     /// forms); twelve that are split (query, key, value, context and twice the MLP's width of
     /// four); and the attention probabilities before and after dropout.
     fn activation_numbers(&self, model: &Gpt2Config) -> u64 {
-        let ranks = self.tensor_parallel_size as u64;
+        let ranks = self.parallel.tensor as u64;
         let rows = (self.train.micro_batch_size * model.seq_length) as u64;
         let activation = rows * model.hidden_size as u64;
         let probabilities = rows * (model.seq_length * model.num_attention_heads) as u64;

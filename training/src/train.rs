@@ -17,7 +17,7 @@ use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
-use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
+use crate::parallel::{Rank, TensorParallelGroup, launch};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::{Architecture, TrainPlan};
 use crate::report::{RunLog, TrainReport};
@@ -37,7 +37,7 @@ use crate::validation::validation_loss;
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
     let resumed = run_folder::prepare(plan)?;
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
-    let reports = launch(ParallelDims::one_replica(plan.tensor_parallel_size), |rank| {
+    let reports = launch(plan.parallel, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed.as_ref(), &rank.tensor_parallel)?;
         let newest = resumed.as_ref().map(|checkpoint| checkpoint.folder().to_owned());
@@ -60,7 +60,6 @@ where
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
-    let group = &rank.tensor_parallel;
     let mut log = RunLog::open(plan, state.step, rank.is_main())?;
     if rank.is_main() && state.step > 0 {
         info!("already at step {} of {}", state.step, plan.train_steps);
@@ -70,19 +69,19 @@ where
     while state.step < plan.train_steps && !rank.any("stop", observer.stop_requested())? {
         let started = Instant::now();
         let settings = plan.step_settings(state.step + 1); // the first update is step 1
-        let micro_batches = plan.train.global_batch(plan.samples_consumed(state.step));
+        let micro_batches = plan.micro_batches(state.step + 1, &rank.data_parallel);
         let outcome;
-        (state, outcome) = state.optimizer_step(micro_batches, &settings, group)?;
+        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank)?;
         newest = None;
         log.step(plan, state.step, settings.learning_rate, outcome, started.elapsed())?;
 
         if let Some(validation) = plan.validation_due(state.step) {
             let started = Instant::now();
-            let loss = validation_loss(&state.model.valid(), validation)?;
+            let loss = validation_loss(&state.model.valid(), validation, &rank.data_parallel)?;
             log.validation(plan, state.step, loss, started.elapsed())?;
         }
         if plan.checkpoint_due(state.step) {
-            newest = Some(save(plan, &state, group)?);
+            newest = Some(save(plan, &state, rank)?);
         }
         if rank.is_main() {
             observer.advance(1);
@@ -90,7 +89,7 @@ where
     }
     let newest = match newest {
         Some(folder) => folder,
-        None => save(plan, &state, group)?,
+        None => save(plan, &state, rank)?,
     };
     Ok(log.into_report(plan, state.step, newest))
 }
@@ -121,7 +120,7 @@ fn gpt2_state(
 fn save<B: AutodiffBackend, M: Objective<B>>(
     plan: &TrainPlan,
     state: &TrainState<B, M>,
-    group: &TensorParallelGroup,
+    rank: &Rank,
 ) -> Result<PathBuf, TrainError> {
     let snapshot = Snapshot {
         state: TrainingState {
@@ -137,5 +136,5 @@ fn save<B: AutodiffBackend, M: Objective<B>>(
         optimizer: &state.optimizer,
     };
     let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
-    checkpoint::save(&snapshot, &plan.paths.out.join(CHECKPOINTS), keep, group)
+    checkpoint::save(&snapshot, &plan.paths.out.join(CHECKPOINTS), keep, rank)
 }

@@ -1,29 +1,34 @@
 //! The validation loss: the mean over the targets of held-out documents, without dropout and
-//! without a graph.
+//! without a graph. Each copy of the model takes its share of the samples, no sample twice.
 
 use burn::tensor::backend::Backend;
 
 use crate::TrainError;
 use crate::objective::Scored;
+use crate::parallel::DataParallelGroup;
+use crate::parallel::collective::sum_exactly;
 use crate::plan::ValidationPlan;
 
 /// Mean loss per target in nats, and the number of targets.
 ///
 /// The samples are the same at each validation. Losses are `f32` per target and added in `f64` in a
-/// fixed order.
+/// fixed order, over the copies of the model too: every rank gets the same bits.
 ///
 /// # Errors
 ///
-/// When the data folder cannot be read.
+/// When the data folder cannot be read, or the ranks have come apart.
 pub fn validation_loss<B: Backend, M: Scored<B>>(
     model: &M,
     plan: &ValidationPlan,
+    group: &DataParallelGroup,
 ) -> Result<(f64, u64), TrainError> {
-    let (mut total, mut targets) = (0.0, 0);
-    for batch in plan.batches.batches(0, plan.num_samples) {
+    let (mut total, mut targets) = (0.0, 0.0);
+    for batch in plan.batches.batches(0, plan.num_samples, group.share(plan.num_samples)) {
         let losses = model.token_losses(&batch?);
         total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
-        targets += losses.len() as u64;
+        targets += losses.len() as f64;
     }
-    Ok((total / targets as f64, targets))
+    let sums = sum_exactly(group.collective(), "validation", [total, targets])?;
+    let [total, targets] = sums;
+    Ok((total / targets, targets as u64))
 }

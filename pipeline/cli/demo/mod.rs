@@ -80,8 +80,12 @@ pub(crate) fn run(
         .context("cannot curate the text")?;
 
     info!("3/4 train: {} documents, {} tokens", curation.documents_kept, curation.tokens);
-    let paths =
-        RunPaths { data: folders.data.clone(), out: folders.run.clone(), resume: Resume::Never };
+    let paths = RunPaths {
+        data: folders.data.clone(),
+        out: folders.run.clone(),
+        resume: Resume::Never,
+        log_samples: false,
+    };
     let plan = configs.train.clone().validate(paths).context("cannot start training")?;
     let unigram_loss = plan.train.samples.samples().unigram_loss()?;
     let training = train(&plan, progress).context("training failed")?;

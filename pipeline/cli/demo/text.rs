@@ -11,7 +11,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use corpus::reader::{Item, OnBadLine, SourceConfig, SourceFormat, Sources, TextTreeConfig};
+use corpus::reader::{
+    Item, OnBadLine, ReadPolicy, SourceConfig, SourceFormat, Sources, TextTreeConfig,
+};
 use corpus::{Document, Observer, Unit};
 use serde::Serialize;
 use tracing::info;
@@ -138,7 +140,8 @@ fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Documen
             exclude: strings(&EXCLUDE),
         }),
     };
-    let sources = Sources::open(&[source], OnBadLine::Skip)
+    let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
+    let sources = Sources::open(&[source], policy)
         .context("cannot find text for the demo: pass --text DIR with text of your own")
         .map_err(Usage)?;
     let total = sources.total_bytes().min(MAX_BYTES as u64);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::reader::Reject;
+use crate::reader::{BrokenFile, Reject};
 use crate::shard::ShardFault;
 
 /// An error of this crate.
@@ -34,34 +34,77 @@ pub enum CorpusError {
         problem: &'static str,
     },
 
-    /// An include or exclude pattern is no glob.
-    #[error("source \"{name}\": bad pattern: {source}")]
+    /// A path, an include or an exclude pattern is no glob.
+    #[error("{origin}: bad pattern: {source}")]
     BadGlob {
-        /// Name of the source, as configured.
-        name: String,
+        /// The path, or the source whose pattern it is.
+        origin: String,
         /// The pattern and its fault.
         #[source]
         source: globset::Error,
     },
 
-    /// A file of a form that this reader does not read.
-    #[error("{}: not a plain JSONL file ({found}). {remedy}", path.display())]
-    NotPlainJsonl {
+    /// A file of a form that is not read.
+    #[error("{}: {found}. {remedy}", path.display())]
+    UnreadForm {
         /// The file.
         path: PathBuf,
-        /// What its name says it is.
+        /// What it is.
         found: String,
         /// What to do about it.
-        remedy: &'static str,
+        remedy: String,
     },
 
-    /// A folder in which a source finds no file.
-    #[error("{}: no file matches {wanted}. {remedy}", path.display())]
-    NoFiles {
-        /// The folder.
+    /// A file whose name does not fit what is in it.
+    #[error("{}: its name says {name_says}, but its first bytes say {bytes_say}. {remedy}", path.display())]
+    NameDisagrees {
+        /// The file.
         path: PathBuf,
-        /// The names that were looked for.
-        wanted: String,
+        /// The compression that its name stands for.
+        name_says: &'static str,
+        /// What its first bytes are those of.
+        bytes_say: &'static str,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// A folder that holds files of several forms, where one source is to be made of it.
+    #[error("{}: holds files of several forms: {held}. {remedy}", path.display())]
+    MixedForms {
+        /// The folder or glob.
+        path: PathBuf,
+        /// How many of each form, with examples.
+        held: String,
+        /// What to do about it.
+        remedy: String,
+    },
+
+    /// A file that is met twice in one run.
+    #[error(
+        "{}: read already{}. Its documents would be there twice: name it once",
+        path.display(),
+        if first == path { String::new() } else { format!(" as {}", first.display()) }
+    )]
+    FileTwice {
+        /// The file, as it is named the second time.
+        path: PathBuf,
+        /// The file, as it is named the first time.
+        first: PathBuf,
+    },
+
+    /// A file that breaks off or is damaged, where the policy is to stop at such a file.
+    #[error(
+        "{0}. Get the file anew, or keep what stands before the break with --on-bad-file keep-prefix"
+    )]
+    BrokenFile(Box<BrokenFile>),
+
+    /// A folder or glob in which a source finds no file.
+    #[error("{}: {problem}. {remedy}", path.display())]
+    NoFiles {
+        /// The folder or glob.
+        path: PathBuf,
+        /// What was looked for.
+        problem: String,
         /// What to do about it.
         remedy: &'static str,
     },

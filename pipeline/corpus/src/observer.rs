@@ -16,6 +16,8 @@ pub enum Unit {
     Steps,
     /// Evaluation windows.
     Windows,
+    /// Examples of a test set.
+    Examples,
 }
 
 /// Listener of one long piece of work; its stages follow one another, never at the same time.

@@ -21,14 +21,15 @@
 //! ```
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use corpus::Existing;
-use corpus::reader::{OnBadLine, SourceConfig};
+use corpus::reader::{OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
 use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
+use crate::decontaminate::DecontaminationConfig;
 use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
 use crate::{ConfigProblem, CurationError};
 
@@ -45,6 +46,10 @@ pub struct CurationConfig {
     /// What to do with a record that cannot be read: `fail`, `skip` or `replace`.
     #[serde(default)]
     pub on_bad_line: OnBadLine,
+    /// What to do with a file that breaks off or is damaged: `fail` or `keep-prefix`. A last line that ends inside its
+    /// record is such a file, whatever `on_bad_line` says.
+    #[serde(default)]
+    pub on_bad_file: OnBadFile,
     /// Removal of short documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthConfig>,
@@ -68,33 +73,6 @@ pub struct LengthConfig {
 impl Default for LengthConfig {
     fn default() -> Self {
         Self { min_tokens: const { NonZeroUsize::new(128).expect("not zero") } }
-    }
-}
-
-/// Table `[decontamination]`. The table of the rule, `[decontamination.article]`, may be left out: there is no other yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DecontaminationConfig {
-    /// Text files whose content must not be trained on, articles under level-1 headings as in WikiText.
-    pub test_sets: Vec<PathBuf>,
-    /// The rule by which a document counts as test data.
-    #[serde(default)]
-    pub article: ArticleConfig,
-}
-
-/// Table `[decontamination.article]`: a document goes if it holds more than half of an article's n-grams, or more than half
-/// of its own are in one article.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ArticleConfig {
-    /// Words of one n-gram.
-    pub ngram_words: NonZeroUsize,
-}
-
-/// The n-grams by which the paper measures overlap (section 5.2).
-impl Default for ArticleConfig {
-    fn default() -> Self {
-        Self { ngram_words: const { NonZeroUsize::new(8).expect("not zero") } }
     }
 }
 
@@ -140,13 +118,13 @@ pub enum Recall {
 pub struct CurationPlan {
     /// Where documents come from.
     pub sources: Vec<SourceConfig>,
-    /// What to do with a record that cannot be read.
-    pub on_bad_line: OnBadLine,
+    /// What to do with records and files that cannot be read.
+    pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// Least number of tokens of a document.
     pub min_tokens: Option<NonZeroUsize>,
-    /// Test sets to keep out, and the n-grams to find them by.
+    /// Test sets to keep out, and the rules to find them by.
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
     pub near_duplicates: Option<NearDuplicateRule>,
@@ -165,6 +143,7 @@ impl CurationConfig {
             sources,
             tokenizer: gpt2(),
             on_bad_line: OnBadLine::default(),
+            on_bad_file: OnBadFile::default(),
             length: Some(LengthConfig::default()),
             decontamination: None,
             near_duplicates: Some(NearDuplicatesConfig::default()),
@@ -186,18 +165,27 @@ impl CurationConfig {
     /// # Errors
     ///
     /// [`CurationError::Config`] for a value that cannot be used, [`CurationError::Corpus`] for an unknown tokenizer.
-    pub fn validate(self) -> Result<CurationPlan, CurationError> {
+    pub fn validate(mut self) -> Result<CurationPlan, CurationError> {
         if self.sources.is_empty() {
             return Err(ConfigProblem::NoSource.into());
         }
-        if self.decontamination.as_ref().is_some_and(|table| table.test_sets.is_empty()) {
-            return Err(ConfigProblem::NoTestSet.into());
+        self.decontamination = self.decontamination.map(DecontaminationConfig::with_a_rule);
+        if let Some(table) = &self.decontamination {
+            if table.test_sets.is_empty() {
+                return Err(ConfigProblem::NoTestSet.into());
+            }
+            if table.title.is_some() && !self.sources.iter().any(reads_titles) {
+                return Err(ConfigProblem::NoTitleKey.into());
+            }
         }
         let near_duplicates =
             self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
         Ok(CurationPlan {
             sources: self.sources.clone(),
-            on_bad_line: self.on_bad_line,
+            read_policy: ReadPolicy {
+                on_bad_line: self.on_bad_line,
+                on_bad_file: self.on_bad_file,
+            },
             tokenizer: tokenizer::open(&self.tokenizer)?,
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),
             decontamination: self.decontamination.clone(),
@@ -228,13 +216,20 @@ impl NearDuplicatesConfig {
     }
 }
 
+fn reads_titles(source: &SourceConfig) -> bool {
+    matches!(&source.format, SourceFormat::Jsonl(keys) if keys.title_key.is_some())
+}
+
 fn gpt2() -> String {
     "gpt2".to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use corpus::reader::JsonlConfig;
+
     use super::*;
+    use crate::decontaminate::TitleConfig;
 
     fn with_threshold(threshold: f64) -> Result<NearDuplicateRule, ConfigProblem> {
         NearDuplicatesConfig { threshold, ..NearDuplicatesConfig::default() }.rule()
@@ -278,6 +273,7 @@ mod tests {
             ("length", serde_json::json!({"min_token": 128})),
             ("length", serde_json::json!({"min_tokens": 0})),
             ("decontamination", serde_json::json!({"test_sets": [], "artcle": {}})),
+            ("decontamination", serde_json::json!({"test_sets": [], "title": {"ngram_words": 8}})),
             ("near_duplicates", serde_json::json!({"recall": "exact"})),
         ] {
             let written = serde_json::json!({"source": source, table: value});
@@ -286,12 +282,44 @@ mod tests {
     }
 
     #[test]
+    fn without_a_rule_of_its_own_a_test_set_is_kept_out_by_article() {
+        let rules = |table: serde_json::Value| {
+            let mut config = CurationConfig::of_paper(vec![SourceConfig::jsonl("a.jsonl")]);
+            config.decontamination = Some(serde_json::from_value(table).unwrap());
+            let table = config.validate().unwrap().config.decontamination.unwrap();
+            (table.article.is_some(), table.ngram.is_some(), table.title.is_some())
+        };
+        let test_sets = serde_json::json!(["wiki.test.tokens"]);
+        assert_eq!(rules(serde_json::json!({"test_sets": test_sets})), (true, false, false));
+        let ngram = serde_json::json!({"test_sets": test_sets, "ngram": {}});
+        assert_eq!(rules(ngram), (false, true, false));
+    }
+
+    #[test]
+    fn titles_are_compared_only_where_a_source_reads_them() {
+        let config = |title_key: Option<&str>| {
+            let keys =
+                JsonlConfig { title_key: title_key.map(str::to_owned), ..JsonlConfig::default() };
+            let format = SourceFormat::Jsonl(keys);
+            let source = SourceConfig { format, ..SourceConfig::jsonl("a.jsonl") };
+            let mut table = DecontaminationConfig::by_article(vec!["wiki.test.tokens".into()]);
+            table.title = Some(TitleConfig {});
+            let mut config = CurationConfig::of_paper(vec![source]);
+            config.decontamination = Some(table);
+            config.validate()
+        };
+        assert!(config(Some("title")).is_ok());
+        let error = config(None).err().unwrap().to_string();
+        assert!(error.contains("add title_key = \"title\" to a table [source.jsonl]"), "{error}");
+    }
+
+    #[test]
     fn relative_paths_are_relative_to_the_config() {
         let mut config = CurationConfig::of_paper(vec![SourceConfig::jsonl("text/a.jsonl")]);
-        config.decontamination = Some(DecontaminationConfig {
-            test_sets: vec!["wiki.test.tokens".into(), "/data/wiki".into()],
-            article: ArticleConfig::default(),
-        });
+        config.decontamination = Some(DecontaminationConfig::by_article(vec![
+            "wiki.test.tokens".into(),
+            "/data/wiki".into(),
+        ]));
         config.resolve_from(Path::new("/configs"));
         assert_eq!(config.sources[0].paths, [Path::new("/configs/text/a.jsonl")]);
         let test_sets = config.decontamination.unwrap().test_sets;

@@ -12,14 +12,14 @@ use corpus::{
 };
 use rayon::prelude::*;
 
-use crate::decontaminate::{Article, ContaminationIndex};
+use crate::decontaminate::{Contamination, ContaminationReport, Decontamination, TestItem};
 use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
 use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
+use crate::input::Input;
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    CurationReport, HotBucketReport, article_warning, largest_clusters, source_counts,
-    source_warnings,
+    CurationReport, HotBucketReport, largest_clusters, source_counts, source_warnings,
 };
 use crate::{CurationError, CurationPlan};
 
@@ -47,7 +47,7 @@ pub fn curate(
 
     // 0. What can be refused is refused before the first document is read.
     let folder = DataFolder::create(out, plan.existing)?;
-    let test_sets = open_test_sets(plan)?;
+    let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
 
     // 1. Read every document, in the order that all results follow.
     let (mut ledger, input) = read(plan, observer)?;
@@ -59,9 +59,10 @@ pub fn curate(
     drop_exact_duplicates(&mut ledger, observer)?;
 
     // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean neighbor with it.
-    if let Some(test_sets) = &test_sets {
-        drop_contaminated(test_sets, &mut ledger, observer)?;
-    }
+    let contamination = match &test_sets {
+        Some(test_sets) => Some(drop_contaminated(test_sets, &mut ledger, observer)?),
+        None => None,
+    };
 
     // 5. Drop near-duplicates of what is kept.
     let search = match &plan.near_duplicates {
@@ -77,19 +78,12 @@ pub fn curate(
     let shard = write_shard(&folder, &ledger, &kept, plan.tokenizer.as_ref(), observer)?;
 
     // 7. Write what became of every document, and last the manifest, which makes the folder whole.
-    let articles = test_sets.as_ref().map_or(&[][..], ContaminationIndex::articles);
-    write_lists(&folder, &ledger, &kept, &input, articles)?;
-    let report = report(&ledger, input, articles, &search, &shard, started);
+    let test_items = test_sets.as_ref().map_or(&[][..], Decontamination::items);
+    write_lists(&folder, &ledger, &kept, &input, test_items)?;
+    let report = report(&ledger, input, contamination, &search, &shard, started);
     folder.write_json(REPORT, &report)?;
     folder.finish(manifest(plan, &shard, &report))?;
     Ok(report)
-}
-
-/// What reading said beside documents.
-struct Input {
-    bytes: u64,
-    skipped_files: Vec<String>,
-    rejects: Vec<RejectRecord>,
 }
 
 /// What the near-duplicate search spent on buckets with many members.
@@ -99,13 +93,8 @@ struct SearchCost {
     hot_bucket_time: Duration,
 }
 
-fn open_test_sets(plan: &CurationPlan) -> Result<Option<ContaminationIndex>, CurationError> {
-    let Some(table) = &plan.decontamination else { return Ok(None) };
-    ContaminationIndex::open(&table.test_sets, table.article.ngram_words.get()).map(Some)
-}
-
 fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input), CurationError> {
-    let mut sources = Sources::open(&plan.sources, plan.on_bad_line)?;
+    let mut sources = Sources::open(&plan.sources, plan.read_policy)?;
     let mut ledger = Ledger::default();
     let mut rejects = Vec::new();
     let mut bytes_read = 0;
@@ -125,9 +114,8 @@ fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input),
         stop_if_asked(observer)?;
     }
     observer.finish();
-    let skipped_files =
-        sources.skipped().iter().map(|skipped| skipped.path.display().to_string()).collect();
-    Ok((ledger, Input { bytes: sources.total_bytes(), skipped_files, rejects }))
+    let input = Input::of(&sources, rejects);
+    Ok((ledger, input))
 }
 
 /// The filters of a plan, in the order in which they judge.
@@ -181,20 +169,28 @@ fn drop_exact_duplicates(
 }
 
 fn drop_contaminated(
-    test_sets: &ContaminationIndex,
+    test_sets: &Decontamination,
     ledger: &mut Ledger,
     observer: &dyn Observer,
-) -> Result<(), CurationError> {
-    let found = for_each_kept(ledger, "decontaminate", observer, |ledger, number| {
-        test_sets.contamination(&ledger.document(number).text)
+) -> Result<ContaminationReport, CurationError> {
+    let seen = test_sets.nothing_seen();
+    let judged = for_each_kept(ledger, "decontaminate", observer, |ledger, number| {
+        test_sets.judge(ledger.document(number), &seen)
     })?;
-    for (number, contamination) in found {
-        if let Some(contamination) = contamination {
-            let evidence = Evidence::TestArticle(contamination);
-            ledger.remove(number, DropReason::Contaminated, evidence);
+    let titled =
+        judged.iter().filter(|(number, _)| ledger.document(*number).title.is_some()).count();
+    let found = judged.iter().filter_map(|(_, found)| found.as_ref());
+    let report = ContaminationReport::new(test_sets, &seen, judged.len(), titled, found);
+    for (number, found) in judged {
+        if let Some(found) = found {
+            let reason = match found {
+                Contamination::Article(_) | Contamination::NGram(_) => DropReason::Contaminated,
+                Contamination::Title { .. } => DropReason::Title,
+            };
+            ledger.remove(number, reason, Evidence::TestItem(found));
         }
     }
-    Ok(())
+    Ok(report)
 }
 
 fn drop_near_duplicates(
@@ -274,9 +270,9 @@ fn write_lists(
     ledger: &Ledger,
     kept: &[usize],
     input: &Input,
-    articles: &[Article],
+    test_items: &[TestItem],
 ) -> Result<(), CurationError> {
-    write_removed(&folder.file(REMOVED), ledger, articles)?;
+    write_removed(&folder.file(REMOVED), ledger, test_items)?;
     write_provenance(&folder.file(PROVENANCE), ledger, kept)?;
     write_lines(&folder.file(REJECTS), input.rejects.iter())
 }
@@ -284,17 +280,18 @@ fn write_lists(
 fn report(
     ledger: &Ledger,
     input: Input,
-    articles: &[Article],
+    contamination: Option<ContaminationReport>,
     search: &SearchCost,
     shard: &ShardSummary,
     started: Instant,
 ) -> CurationReport {
     let sources = source_counts(ledger);
     let mut warnings = source_warnings(&sources);
-    warnings.extend(article_warning(articles));
+    warnings.extend(contamination.iter().flat_map(ContaminationReport::warnings));
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
+    warnings.extend(input.warnings());
     let count_rejects = |replaced| {
         let mut counts = BTreeMap::new();
         for reject in input.rejects.iter().filter(|reject| reject.replaced == replaced) {
@@ -312,12 +309,14 @@ fn report(
         bytes_in: input.bytes,
         seconds: started.elapsed().as_secs_f64(),
         peak_rss_bytes: corpus::machine::peak_rss_bytes(),
+        contamination,
         clusters: largest_clusters(ledger),
         sources,
         hot_buckets: search.hot_buckets.clone(),
         hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
         warnings,
         skipped_files: input.skipped_files,
+        truncated_files: input.truncated_files,
     }
 }
 

@@ -33,13 +33,13 @@ pub enum CurationError {
         source: io::Error,
     },
 
-    /// A test set with which decontamination would flag nothing.
+    /// A test set that cannot be read, or with which decontamination would flag nothing.
     #[error("test set {}: {problem}", path.display())]
     TestSet {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        problem: &'static str,
+        /// What is wrong with it, and the remedy.
+        problem: String,
     },
 
     /// Every document was dropped.
@@ -69,6 +69,13 @@ pub enum ConfigProblem {
     /// Decontamination against nothing.
     #[error("decontamination.test_sets is empty: name at least one file, or leave the table out")]
     NoTestSet,
+
+    /// Titles to compare with, and none to compare.
+    #[error(
+        "decontamination.title compares titles, and no source reads any: add title_key = \"title\" to a table \
+         [source.jsonl], or leave [decontamination.title] out"
+    )]
+    NoTitleKey,
 
     /// A threshold for which the search is not made.
     #[error(

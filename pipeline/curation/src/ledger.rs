@@ -34,8 +34,8 @@ pub(crate) enum Evidence {
     Copy { witness: usize },
     /// An earlier document that was kept, by its number, and the similarity.
     Neighbor { witness: usize, jaccard: Jaccard },
-    /// An article of a test set.
-    TestArticle(Contamination),
+    /// An item of a test set.
+    TestItem(Contamination),
 }
 
 impl Evidence {
@@ -44,7 +44,7 @@ impl Evidence {
         match *self {
             Self::Copy { witness } => Some((witness, 1.0)),
             Self::Neighbor { witness, jaccard } => Some((witness, jaccard.value())),
-            Self::Itself | Self::TestArticle(_) => None,
+            Self::Itself | Self::TestItem(_) => None,
         }
     }
 }

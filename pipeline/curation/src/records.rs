@@ -13,20 +13,23 @@ use corpus::reader::Reject;
 use serde::{Deserialize, Serialize};
 
 use crate::CurationError;
-use crate::decontaminate::Article;
+use crate::decontaminate::{Contamination, Rule, TestItem};
 use crate::filter::DropReason;
 use crate::ledger::{Evidence, Ledger};
+
+/// Spans of one document that are listed.
+const SPANS_SHOWN: usize = 100;
 
 /// Where a document stands, as lists and reports write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
-    /// Name of the source; `None` for an article of a test set.
+    /// Name of the source; `None` for an item of a test set.
     pub source: Option<String>,
     /// File that holds the document.
     pub file: String,
     /// Line, counted from 1; `None` where the whole file is the document.
     pub line: Option<u64>,
-    /// The document's own identifier; of an article its title.
+    /// The document's own identifier; of a test article its title.
     pub id: Option<String>,
 }
 
@@ -46,14 +49,19 @@ pub struct RemovedRecord {
     /// Its Jaccard similarity with the witness; 1 for an exact duplicate.
     pub jaccard: Option<f64>,
     /// What it is a copy of: the kept document for a near-duplicate, the first document with the text for an exact
-    /// duplicate, the article of the test set for a contaminated document.
+    /// duplicate, the item of a test set for a contaminated document.
     pub witness: Option<Location>,
-    /// For a contaminated document, the bytes `[start, end)` of its text that the article holds too.
-    pub spans: Option<Vec<[usize; 2]>>,
-    /// For a contaminated document, the share of the article's n-grams that it holds.
-    pub article_share: Option<f64>,
-    /// For a contaminated document, the share of its own n-grams that the article holds.
+    /// For a document that goes for a test set, the rule that applies; what follows is by its n-grams.
+    pub rule: Option<Rule>,
+    /// The share of the witness's distinct n-grams that the document holds.
+    pub witness_share: Option<f64>,
+    /// The share of the document's distinct n-grams that the witness holds.
     pub document_share: Option<f64>,
+    /// The bytes `[start, end)` of the document's text that n-grams of the witness cover; by the rule `ngram`, of any test
+    /// set. In order, the longest possible, and the first hundred of them.
+    pub spans: Option<Vec<[usize; 2]>>,
+    /// Number of all spans.
+    pub num_spans: Option<usize>,
 }
 
 /// A line of `rejects.jsonl`.
@@ -87,12 +95,12 @@ impl Location {
         }
     }
 
-    fn of_article(article: &Article) -> Self {
+    fn of_item(item: &TestItem) -> Self {
         Self {
             source: None,
-            file: article.file.display().to_string(),
-            line: Some(article.line),
-            id: article.title.clone(),
+            file: item.file.display().to_string(),
+            line: Some(item.line),
+            id: item.name().map(str::to_owned),
         }
     }
 }
@@ -103,7 +111,7 @@ impl RemovedRecord {
         reason: DropReason,
         evidence: &Evidence,
         ledger: &Ledger,
-        articles: &[Article],
+        items: &[TestItem],
     ) -> Self {
         let witness = evidence.witness();
         let mut record = Self {
@@ -114,19 +122,28 @@ impl RemovedRecord {
             reason,
             jaccard: witness.map(|(_, jaccard)| jaccard),
             witness: witness.map(|(number, _)| Location::of(&ledger.document(number).provenance)),
-            spans: None,
-            article_share: None,
+            rule: None,
+            witness_share: None,
             document_share: None,
+            spans: None,
+            num_spans: None,
         };
-        if let Evidence::TestArticle(found) = evidence {
-            let article = &articles[found.article];
-            let share = |ngrams: usize| Some(found.shared as f64 / ngrams as f64);
-            record.witness = Some(Location::of_article(article));
-            record.spans = Some(found.spans.iter().map(|span| [span.start, span.end]).collect());
-            record.article_share = share(article.num_ngrams);
-            record.document_share = share(found.document_ngrams);
+        if let Evidence::TestItem(found) = evidence {
+            record.add_test_item(found, items);
         }
         record
+    }
+
+    fn add_test_item(&mut self, found: &Contamination, items: &[TestItem]) {
+        self.witness = Some(Location::of_item(&items[found.item()]));
+        self.rule = Some(found.rule());
+        let Some(shared) = found.shared() else { return };
+        let share = |ngrams: usize| Some(shared.shared as f64 / ngrams as f64);
+        self.witness_share = share(shared.item_ngrams);
+        self.document_share = share(shared.document_ngrams);
+        let spans = shared.spans.iter().take(SPANS_SHOWN);
+        self.spans = Some(spans.map(|span| [span.start, span.end]).collect());
+        self.num_spans = Some(shared.spans.len());
     }
 }
 
@@ -149,12 +166,12 @@ impl RejectRecord {
 pub(crate) fn write_removed(
     path: &Path,
     ledger: &Ledger,
-    articles: &[Article],
+    items: &[TestItem],
 ) -> Result<(), CurationError> {
     let removed = (0..ledger.len()).filter_map(|number| {
         let removal = ledger.removal(number)?;
         let provenance = &ledger.document(number).provenance;
-        Some(RemovedRecord::new(provenance, removal.reason, &removal.evidence, ledger, articles))
+        Some(RemovedRecord::new(provenance, removal.reason, &removal.evidence, ledger, items))
     });
     write_lines(path, removed)
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decontaminate::Article;
+use crate::decontaminate::ContaminationReport;
 use crate::filter::DropReason;
+use crate::input::{SkippedFile, TruncatedFile};
 use crate::ledger::Ledger;
 use crate::records::Location;
 
@@ -28,18 +29,22 @@ pub struct CurationReport {
     pub repaired: BTreeMap<String, u64>,
     /// Tokens of the curated corpus, ends of documents among them.
     pub tokens: u64,
-    /// Bytes of the input files.
+    /// Bytes of the input files on disk.
     pub bytes_in: u64,
     /// Wall time.
     pub seconds: f64,
     /// The most memory that the process has held so far, in bytes; `None` where the system does not tell.
     pub peak_rss_bytes: Option<u64>,
+    /// What decontamination found; `None` where it is off.
+    pub contamination: Option<ContaminationReport>,
     /// The ten largest clusters: a kept document and those that name it as witness.
     pub clusters: Vec<Cluster>,
     /// Counts of each source.
     pub sources: BTreeMap<String, SourceCounts>,
     /// Files and folders that were left out of the input though nobody asked for it.
-    pub skipped_files: Vec<String>,
+    pub skipped_files: Vec<SkippedFile>,
+    /// Files that break off, and of which the documents before the break were kept.
+    pub truncated_files: Vec<TruncatedFile>,
     /// Kept documents that are each other's candidates in great numbers, and cost time.
     pub hot_buckets: Vec<HotBucketReport>,
     /// Time of all threads spent on documents that met a hot bucket.
@@ -158,17 +163,6 @@ pub(crate) fn source_warnings(sources: &BTreeMap<String, SourceCounts>) -> Vec<S
         .collect()
 }
 
-/// A warning where a test set has articles that no document can be found to hold.
-pub(crate) fn article_warning(articles: &[Article]) -> Option<String> {
-    let without = articles.iter().filter(|article| article.num_ngrams == 0).count();
-    (without > 0).then(|| {
-        let all = articles.len();
-        format!(
-            "{without} of {all} test articles have fewer words than an n-gram, and so match nothing"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -207,20 +201,6 @@ mod tests {
             .map(|it| (it.size, it.example.kept.line, it.example.removed.line, it.example.jaccard))
             .collect();
         assert_eq!(seen, [(3, Some(3), Some(4), 0.8), (2, Some(1), Some(2), 0.8)]);
-    }
-
-    #[test]
-    fn test_articles_too_short_to_be_found_are_warned_of() {
-        let article = |num_ngrams| Article {
-            file: Path::new("test.tokens").into(),
-            line: 1,
-            title: None,
-            num_ngrams,
-        };
-        assert_eq!(article_warning(&[article(3), article(1)]), None);
-        assert!(
-            article_warning(&[article(3), article(0)]).unwrap().starts_with("1 of 2 test articles")
-        );
     }
 
     #[test]

@@ -21,13 +21,11 @@ impl WordState {
         Self((self.0 ^ u64::from(byte)).wrapping_mul(K))
     }
 
-    /// Ends the word: pushes its hash, if it has a byte, and leaves an empty state.
+    /// Ends the word: its hash, if it has a byte. Leaves an empty state.
     #[inline]
-    pub(crate) fn end_word(&mut self, hashes: &mut Vec<u64>) {
-        if *self != Self::EMPTY {
-            hashes.push(mix(self.0));
-            *self = Self::EMPTY;
-        }
+    pub(crate) fn end_word(&mut self) -> Option<u64> {
+        let word = std::mem::replace(self, Self::EMPTY);
+        (word != Self::EMPTY).then(|| mix(word.0))
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::reader::{OnBadLine, SourceConfig};
 use corpus::{DataFolder, Existing, Observer, Silent, Unit};
-use curation::config::{ArticleConfig, DecontaminationConfig, LengthConfig, NearDuplicatesConfig};
+use curation::config::{LengthConfig, NearDuplicatesConfig};
+use curation::decontaminate::DecontaminationConfig;
 use curation::filter::DropReason;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 use serde_json::{Value, json};
@@ -187,10 +188,7 @@ fn every_removal_is_listed_with_its_witness() {
     ]);
     let test_set = workspace.write("test.tokens", &format!(" = Title = \n \n {article} \n"));
     let config = CurationConfig {
-        decontamination: Some(DecontaminationConfig {
-            test_sets: vec![test_set.clone()],
-            article: ArticleConfig::default(),
-        }),
+        decontamination: Some(DecontaminationConfig::by_article(vec![test_set.clone()])),
         ..workspace.config()
     };
     let report = workspace.curate(config).unwrap();
@@ -201,8 +199,8 @@ fn every_removal_is_listed_with_its_witness() {
     let removed = |line: u64, rest: Value| {
         let mut record = json!({
             "source": "test", "file": file, "line": line, "id": (line - 1).to_string(),
-            "jaccard": null, "witness": null, "spans": null,
-            "article_share": null, "document_share": null,
+            "jaccard": null, "witness": null, "rule": null, "witness_share": null,
+            "document_share": null, "spans": null, "num_spans": null,
         });
         record.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         record
@@ -218,6 +216,7 @@ fn every_removal_is_listed_with_its_witness() {
 
     let contaminated = &lines[2];
     assert_eq!(contaminated["reason"], "contaminated");
+    assert_eq!((&contaminated["rule"], &contaminated["num_spans"]), (&json!("article"), &json!(1)));
     assert_eq!(
         contaminated["witness"],
         json!({"source": null, "file": test_set.display().to_string(), "line": 1, "id": "Title"})
@@ -225,7 +224,7 @@ fn every_removal_is_listed_with_its_witness() {
     let before = words(4, 50).len() + 1;
     assert_eq!(contaminated["spans"], json!([[before, before + article.len()]]));
     // The title is a word of the article that the document lacks: one of 294 n-grams.
-    let share = contaminated["article_share"].as_f64().unwrap();
+    let share = contaminated["witness_share"].as_f64().unwrap();
     assert!((share - 293.0 / 294.0).abs() < 1e-12, "{share}");
 
     assert_eq!(report.clusters.len(), 1);
@@ -243,10 +242,7 @@ fn a_contaminated_document_takes_no_clean_neighbor_with_it() {
     workspace.write_texts(&[first, rest.join(" ")]);
     let test_set = workspace.write("test.tokens", &format!(" = T = \n {} \n", article.join(" ")));
     let mut config = workspace.config();
-    config.decontamination = Some(DecontaminationConfig {
-        test_sets: vec![test_set],
-        article: ArticleConfig::default(),
-    });
+    config.decontamination = Some(DecontaminationConfig::by_article(vec![test_set]));
     workspace.curate(config).unwrap();
     assert_eq!(workspace.kept_ids(), ["1"]);
 }
@@ -448,6 +444,7 @@ fn the_example_config_is_the_papers_cleaning() {
     let config: CurationConfig = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     assert_eq!(config.length, Some(LengthConfig::default()));
     assert_eq!(config.near_duplicates, Some(NearDuplicatesConfig::default()));
-    assert_eq!(config.decontamination.as_ref().unwrap().article, ArticleConfig::default());
+    let test_set = PathBuf::from("data/raw/wikitext-103/wiki.test.tokens");
+    assert_eq!(config.decontamination, Some(DecontaminationConfig::by_article(vec![test_set])));
     config.validate().unwrap();
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use corpus::TokenizerIdentity;
+use corpus::{DataFolder, TokenizerIdentity};
 use tracing::warn;
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
@@ -133,12 +133,19 @@ fn named<'a>(
 
 /// The folder that holds the manifest.
 fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
+    let none = |found| TrainError::NoCheckpoint { path: path.to_owned(), found };
     if path.join(MANIFEST).is_file() {
-        return Ok(path.to_owned());
+        // A data folder has a manifest too.
+        let is_data = !path.join(STATE).is_file() && DataFolder::open(path).is_ok();
+        return if is_data {
+            Err(none("a data folder, no checkpoint"))
+        } else {
+            Ok(path.to_owned())
+        };
     }
     let below = path.join(CHECKPOINTS);
     let checkpoints = if below.is_dir() { below } else { path.to_owned() };
-    let missing = || TrainError::NoCheckpoint { path: path.to_owned() };
+    let missing = || none("no checkpoint here");
     if !checkpoints.is_dir() {
         return Err(missing());
     }

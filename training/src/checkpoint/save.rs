@@ -17,7 +17,7 @@ use super::{
 };
 use crate::TrainError;
 use crate::optim::AdamW;
-use crate::parallel::TensorParallelGroup;
+use crate::parallel::{Rank, TensorParallelGroup};
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
 use crate::plan::Architecture;
@@ -45,8 +45,8 @@ pub struct Snapshot<'a, M> {
 /// Writes `checkpoints/step-N`, points `latest` at it and deletes checkpoints beyond the newest
 /// `keep`.
 ///
-/// Every rank of `group` calls it with its own snapshot; the first does what is not sliced. Returns
-/// the folder.
+/// Every rank calls it with its own snapshot. Those of the first copy of the model write, each its
+/// slices, and the main rank what is not sliced; the others wait. Returns the folder.
 ///
 /// # Errors
 ///
@@ -56,8 +56,24 @@ pub fn save<B: Backend, M: Module<B>>(
     snapshot: &Snapshot<'_, M>,
     checkpoints: &Path,
     keep: Option<usize>,
-    group: &TensorParallelGroup,
+    rank: &Rank,
 ) -> Result<PathBuf, TrainError> {
+    let name = step_folder(snapshot.state.step);
+    let folder = checkpoints.join(&name);
+    if rank.data_parallel.rank() == 0 {
+        write(snapshot, checkpoints, keep, &rank.tensor_parallel)?;
+    }
+    rank.data_parallel.collective().barrier("checkpoint.saved")?;
+    Ok(folder)
+}
+
+/// [`save`], as the ranks of one copy of the model do it together.
+fn write<B: Backend, M: Module<B>>(
+    snapshot: &Snapshot<'_, M>,
+    checkpoints: &Path,
+    keep: Option<usize>,
+    group: &TensorParallelGroup,
+) -> Result<(), TrainError> {
     let name = step_folder(snapshot.state.step);
     let (folder, partial) =
         (checkpoints.join(&name), checkpoints.join(format!(".{name}{PARTIAL}")));
@@ -78,8 +94,7 @@ pub fn save<B: Backend, M: Module<B>>(
         delete_beyond(checkpoints, snapshot.state.step, keep)?;
         info!(step = snapshot.state.step, "saved {}", folder.display());
     }
-    group.collective().barrier("checkpoint.in_place")?;
-    Ok(folder)
+    Ok(group.collective().barrier("checkpoint.in_place")?)
 }
 
 /// The layouts of the two tensor files.

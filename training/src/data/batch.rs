@@ -1,5 +1,7 @@
 //! Samples side by side: what one forward pass sees.
 
+use std::ops::Range;
+
 use super::sampler::OrderedSamples;
 use crate::TrainError;
 
@@ -61,24 +63,28 @@ pub struct BatchSampler {
 }
 
 impl BatchSampler {
-    /// The micro-batches of the global batch that starts at place `position` of the training order.
+    /// The samples at `places` of the global batch that starts at place `position` of the training
+    /// order, in micro-batches.
     pub fn global_batch(
         &self,
         position: u64,
+        places: Range<u64>,
     ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
-        self.batches(position, self.global_batch_size as u64)
+        self.batches(position, self.global_batch_size as u64, places)
     }
 
-    /// `count` samples from place `position` on, in micro-batches; the last one may be smaller.
+    /// The samples at `places` of the `count` that start at place `position` of the order, in
+    /// micro-batches; the last one may be smaller.
     pub fn batches(
         &self,
         position: u64,
         count: u64,
+        places: Range<u64>,
     ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
         let seq_length = self.samples.samples().seq_length();
         let scored_targets = count as usize * seq_length;
-        (0..count).step_by(self.micro_batch_size).map(move |first| {
-            let end = count.min(first + self.micro_batch_size as u64);
+        places.clone().step_by(self.micro_batch_size).map(move |first| {
+            let end = places.end.min(first + self.micro_batch_size as u64);
             let mut tokens = Vec::with_capacity((end - first) as usize * (seq_length + 1));
             for place in first..end {
                 self.samples
@@ -87,5 +93,15 @@ impl BatchSampler {
             }
             Ok(Batch::of_samples(&tokens, seq_length, first as usize, scored_targets))
         })
+    }
+
+    /// The numbers of the samples in the global batch that starts at place `position`, in order.
+    ///
+    /// Sample `k` is the same tokens in every epoch and every layout: those from `k·S` to `(k+1)·S`
+    /// of the part's documents, for a sequence length of `S`.
+    #[must_use]
+    pub fn sample_ids(&self, position: u64) -> Vec<u64> {
+        let places = position..position + self.global_batch_size as u64;
+        places.map(|place| self.samples.sample_at(place)).collect()
     }
 }

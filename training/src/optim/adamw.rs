@@ -18,6 +18,7 @@ use burn::tensor::backend::AutodiffBackend;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::GradientBuffer;
 use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
 
@@ -141,13 +142,12 @@ impl AdamW {
 
     /// Updates every parameter of `model` with `clip · gradients` at learning rate `lr`.
     ///
-    /// `gradients` are this rank's, in the order of the parameter table. Where nothing else holds a
-    /// parameter's buffer it is updated in place.
+    /// Where nothing else holds a parameter's buffer it is updated in place.
     ///
     /// # Panics
     ///
     /// When the model and the parameter table disagree.
-    pub fn step<B, M>(&mut self, lr: f64, clip: f64, model: M, gradients: &[Vec<f32>]) -> M
+    pub fn step<B, M>(&mut self, lr: f64, clip: f64, model: M, gradients: &GradientBuffer) -> M
     where
         B: AutodiffBackend,
         M: AutodiffModule<B>,
@@ -158,7 +158,7 @@ impl AdamW {
             StepMapper { optimizer: self, update, gradients, path: Vec::new(), visited: 0 };
         let model = model.map(&mut mapper);
         let visited = mapper.visited;
-        assert_eq!(visited, gradients.len(), "the model has as many parameters as its table");
+        assert_eq!(visited, self.slots.len(), "the model has as many parameters as its table");
         model
     }
 }
@@ -241,7 +241,7 @@ impl Update {
 struct StepMapper<'a> {
     optimizer: &'a mut AdamW,
     update: Update,
-    gradients: &'a [Vec<f32>],
+    gradients: &'a GradientBuffer,
     path: Vec<String>,
     visited: usize,
 }
@@ -263,7 +263,7 @@ impl<B: AutodiffBackend> ModuleMapper<B> for StepMapper<'_> {
         let device = tensor.device();
         let mut data = tensor.inner().into_data();
         let weights = data.as_mut_slice::<f32>().expect("parameters are f32");
-        self.update.apply(weights, &self.gradients[index], &mut slot.moments, slot.decays);
+        self.update.apply(weights, self.gradients.parameter(index), &mut slot.moments, slot.decays);
         let tensor = Tensor::from_inner(Tensor::from_data(data, &device)).require_grad();
         Param::from_mapped_value(id, tensor, mapper)
     }

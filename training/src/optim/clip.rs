@@ -4,13 +4,14 @@
 //! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every
 //! rank and counts once; a split one counts each rank's part, so that the group sums them. The tied
 //! embedding is one parameter and counts once with the sum of its two gradients. Sums run in `f64`
-//! over fixed blocks, so that every rank gets the same bits for any number of threads.
+//! over fixed blocks, so that every rank gets the same bits for any number of threads. Copies of the
+//! model have summed their gradients before: each finds the same norm for itself.
 
 use rayon::prelude::*;
 
 use crate::TrainError;
-
 use crate::parallel::TensorParallelGroup;
+use crate::parallel::collective::sum_exactly;
 use crate::parameters::{ParameterSpec, Split};
 
 /// Numbers per partial sum; fixed, because the order of summation is part of the result.
@@ -27,19 +28,20 @@ const NORM_EPSILON: f64 = 1e-6;
 /// # Errors
 ///
 /// When another rank of the group has failed.
-pub fn grad_norm(
-    gradients: &[Vec<f32>],
+pub fn grad_norm<'a>(
+    gradients: impl Iterator<Item = &'a [f32]>,
     specs: &[ParameterSpec],
     group: &TensorParallelGroup,
 ) -> Result<f64, TrainError> {
     let (mut replicated, mut split) = (0.0, 0.0);
-    for (gradient, spec) in gradients.iter().zip(specs) {
+    for (gradient, spec) in gradients.zip(specs) {
         match spec.split {
             Split::Replicated => replicated += sum_of_squares(gradient),
             Split::Dim { .. } | Split::Vocabulary => split += sum_of_squares(gradient),
         }
     }
-    Ok((replicated + sum_over_group(split, group)?).sqrt())
+    let [split] = sum_exactly(group.collective(), "grad_norm", [split])?;
+    Ok((replicated + split).sqrt())
 }
 
 /// Factor that brings a gradient of norm `norm` down to `max_norm`: `max_norm / (norm + 1e-6)`, and
@@ -55,18 +57,4 @@ pub fn sum_of_squares(values: &[f32]) -> f64 {
         .map(|block| block.iter().map(|&value| f64::from(value) * f64::from(value)).sum())
         .collect();
     block_sums.iter().sum()
-}
-
-/// Sum of one `f64` per rank, in the order of ranks.
-///
-/// Collectives carry `f32`: each rank sends the 64 bits of its number as four whole numbers below 65,536, which `f32` holds
-/// exactly, so that nothing is lost on the way whatever the number's size.
-fn sum_over_group(value: f64, group: &TensorParallelGroup) -> Result<f64, TrainError> {
-    let bits = value.to_bits();
-    let parts = [48, 32, 16, 0].map(|shift| f32::from((bits >> shift) as u16));
-    let gathered = group.collective().all_gather("grad_norm", &parts)?;
-    let join = |parts: &[f32]| {
-        f64::from_bits(parts.iter().fold(0, |bits, &part| bits << 16 | u64::from(part as u16)))
-    };
-    Ok(gathered.chunks_exact(4).map(join).sum())
 }

@@ -13,5 +13,5 @@ pub mod schedule;
 
 pub use adamw::{AdamW, AdamWConfig, Moments, Update};
 pub use clip::{clip_coefficient, grad_norm, sum_of_squares};
-pub use gradients::GradientAccumulator;
+pub use gradients::GradientBuffer;
 pub use schedule::{Decay, LrSchedule, ScheduleConfig, ScheduleRule};

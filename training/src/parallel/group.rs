@@ -1,5 +1,6 @@
 //! The two groups of a rank, as it sees them: who shares its model, and who trains a copy of it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +111,13 @@ impl DataParallelGroup {
     #[must_use]
     pub fn collective(&self) -> &dyn Collective {
         &*self.collective
+    }
+
+    /// Which of `count` samples this rank takes: consecutive ones, and each is taken once.
+    #[must_use]
+    pub fn share(&self, count: u64) -> Range<u64> {
+        let (rank, size) = (self.rank() as u64, self.size() as u64);
+        rank * count / size..(rank + 1) * count / size
     }
 }
 

@@ -5,10 +5,19 @@
 //! ```toml
 //! [[source]]
 //! name = "openwebtext"
-//! paths = ["openwebtext/"]
+//! paths = ["openwebtext/", "more/part-*.jsonl.gz"]
 //! [source.jsonl]
 //! text_key = "text"
+//!
+//! [[source]]
+//! name = "manuals"
+//! paths = ["manuals/"]
+//! [source.text]
+//! include = ["*.md", "*.txt.gz"]
 //! ```
+//!
+//! A path is a file, a folder that is read in whole, or a glob: `*` stays within a name, `**` crosses folders,
+//! `{a,b}` is either. A path that exists is what it names, whatever characters it has.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +31,7 @@ use crate::CorpusError;
 pub struct SourceConfig {
     /// Name by which reports call the source.
     pub name: String,
-    /// Files and folders, read in this order.
+    /// Files, folders and globs, read in this order; no file twice.
     pub paths: Vec<PathBuf>,
     /// How documents lie in the files.
     pub format: SourceFormat,
@@ -37,7 +46,8 @@ pub enum SourceFormat {
     Text(TextTreeConfig),
 }
 
-/// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl` or `*.ndjson`.
+/// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl`, `*.ndjson` or `*.json`, with `.gz` or `.zst`
+/// where they are compressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JsonlConfig {
@@ -56,23 +66,18 @@ impl Default for JsonlConfig {
     }
 }
 
-/// Table `[source.text]`: every file below a folder is one document.
+/// Table `[source.text]`: every file is one document. One whose name ends in `.gz` or `.zst` is unpacked.
 ///
 /// A pattern without a slash is compared with a name at any depth (`*.md`, `LICENSE*`), one with a slash with the whole
 /// path relative to the source's folder, where `*` stays within a name and `**` crosses folders (`docs/**/*.txt`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextTreeConfig {
-    /// Files to read. A file that is itself named as a path of the source is read whatever its name.
+    /// Files of a folder to read, whatever they are named. Where this is empty all files must be named as text is: `*.txt`,
+    /// `*.txt.gz` or `*.txt.zst`. A file that is named as a path of the source or matches one is read whatever its name.
     pub include: Vec<String>,
     /// Files to leave out, and folders to leave out with all they hold.
     pub exclude: Vec<String>,
-}
-
-impl Default for TextTreeConfig {
-    fn default() -> Self {
-        Self { include: vec!["*.txt".to_owned()], exclude: Vec::new() }
-    }
 }
 
 impl SourceConfig {
@@ -84,17 +89,6 @@ impl SourceConfig {
             paths: vec![path],
             format: SourceFormat::Jsonl(JsonlConfig::default()),
         }
-    }
-
-    /// A source that fits the name of `path`, named after it: one document for a `.txt` file, JSONL for all else.
-    pub fn guess(path: impl Into<PathBuf>) -> Self {
-        let path = path.into();
-        let is_text = path.extension().is_some_and(|extension| extension == "txt");
-        let mut source = Self::jsonl(path);
-        if is_text {
-            source.format = SourceFormat::Text(TextTreeConfig::default());
-        }
-        source
     }
 
     /// Makes relative paths relative to `folder`, such as the one a config file lies in.

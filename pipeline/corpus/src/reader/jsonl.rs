@@ -1,80 +1,101 @@
-//! Plain JSONL through a memory map: no line is copied but its text.
+//! The records of a JSONL file, one line each.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use super::broken::{Break, FileProblem, Stop};
+use super::form::Form;
+use super::lines::{LineEnd, Lines};
 use super::record::{self, Fault, Record};
 use super::reject::Reject;
 use super::{Item, JsonlConfig, OnBadLine};
-use crate::mapped::MappedFile;
 use crate::{CorpusError, Document, Provenance};
-
-/// First bytes of files that hold JSONL only after unpacking.
-const PACKED: [(&[u8], &str); 3] =
-    [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "Zstandard"), (b"PAR1", "Parquet")];
 
 /// The records of one file, in order.
 #[derive(Debug)]
 pub(super) struct JsonlReader {
-    bytes: MappedFile,
-    /// Offset of the next line.
-    position: usize,
-    /// Lines before the next.
-    lines: u64,
-    source: Arc<str>,
-    file: Arc<Path>,
+    lines: Lines,
     keys: Arc<JsonlConfig>,
+    origin: Origin,
 }
 
 impl JsonlReader {
     pub(super) fn open(
         source: Arc<str>,
         file: Arc<Path>,
+        form: Form,
         keys: Arc<JsonlConfig>,
     ) -> Result<Self, CorpusError> {
-        let bytes = MappedFile::open(&file)?;
-        if let Some((_, form)) = PACKED.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-            return Err(CorpusError::NotPlainJsonl {
-                path: file.to_path_buf(),
-                found: format!("its first bytes are those of {form}"),
-                remedy: "Unpack it first",
-            });
-        }
-        Ok(Self { bytes, position: 0, lines: 0, source, file, keys })
+        let lines = Lines::open(&file, form)?;
+        Ok(Self { lines, keys, origin: Origin { source, file, line: 0 } })
     }
 
-    /// Bytes of the lines that were read.
-    pub(super) fn position(&self) -> u64 {
-        self.position as u64
+    /// Bytes of the file on disk that were read so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.lines.bytes_read()
     }
 
     /// The next record, or `None` at the end of the file.
-    pub(super) fn next_item(
-        &mut self,
-        on_bad_line: OnBadLine,
-    ) -> Option<Result<Item, CorpusError>> {
-        let start = self.position;
-        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
-        let line = memchr::memchr(b'\n', rest).map_or(rest, |end| &rest[..end]);
-        self.position = (start + line.len() + 1).min(self.bytes.len());
-        self.lines += 1;
-
-        let fault = match record::parse(line, &self.keys) {
-            Ok(record) => return Some(Ok(self.item(record))),
+    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
+        self.origin.line += 1;
+        let in_line = self.origin.line;
+        let line = match self.lines.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(None),
+            Err(stop) => return Err(in_line_of(stop, in_line)),
+        };
+        let fault = match record::parse(line.bytes, &self.keys) {
+            Ok(record) => return Ok(Some(self.origin.item(record))),
             Err(fault) => fault,
         };
-        match on_bad_line {
-            OnBadLine::Fail => {
-                Some(Err(CorpusError::BadRecord(Box::new(self.reject(start, fault)))))
+        match line.end {
+            // The rest of the line is lost, so nothing can be said about the record but why the file broke.
+            LineEnd::Break => {
+                return self
+                    .lines
+                    .next_line()
+                    .map(|_| None)
+                    .map_err(|stop| in_line_of(stop, in_line));
             }
-            OnBadLine::Skip => Some(Ok(Item::Rejected(self.reject(start, fault)))),
-            OnBadLine::Replace => match record::parse_replacing(line, &self.keys) {
-                Ok(record) => Some(Ok(self.repaired(start, record, fault))),
-                Err(lasting) => Some(Ok(Item::Rejected(self.reject(start, lasting)))),
-            },
+            LineEnd::EndOfFile if record::breaks_off(line.bytes, &self.keys) => {
+                return Err(Stop::Broken(Break {
+                    byte_offset: line.offset + line.bytes.len() as u64,
+                    line: Some(in_line),
+                    problem: FileProblem::HalfRecord,
+                    salvaged: None,
+                }));
+            }
+            LineEnd::Feed | LineEnd::EndOfFile => {}
+        }
+        let reject = |fault| self.origin.reject(line.offset, fault);
+        match on_bad_line {
+            OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject(fault))).into()),
+            OnBadLine::Skip => Ok(Some(Item::Rejected(reject(fault)))),
+            OnBadLine::Replace => Ok(Some(match record::parse_replacing(line.bytes, &self.keys) {
+                Ok(record) => self.origin.repaired(record, reject(fault)),
+                Err(lasting) => Item::Rejected(reject(lasting)),
+            })),
         }
     }
+}
 
+/// `stop` with the line at which it was met.
+fn in_line_of(stop: Stop, line: u64) -> Stop {
+    match stop {
+        Stop::Broken(at) => Stop::Broken(Break { line: Some(line), ..at }),
+        failed @ Stop::Failed(_) => failed,
+    }
+}
+
+/// Where the record that is read stands.
+#[derive(Debug)]
+struct Origin {
+    source: Arc<str>,
+    file: Arc<Path>,
+    line: u64,
+}
+
+impl Origin {
     fn item(&self, record: Record) -> Item {
         let provenance = self.provenance(record.id);
         match record.text {
@@ -84,10 +105,9 @@ impl JsonlReader {
     }
 
     /// A record that reads after replacing; one without text lost nothing by it.
-    fn repaired(&self, start: usize, record: Record, fault: Fault) -> Item {
+    fn repaired(&self, record: Record, mut repair: Reject) -> Item {
         match self.item(record) {
             Item::Document(document) => {
-                let mut repair = self.reject(start, fault);
                 repair.provenance = document.provenance.clone();
                 Item::Repaired(document, repair)
             }
@@ -95,10 +115,10 @@ impl JsonlReader {
         }
     }
 
-    fn reject(&self, start: usize, fault: Fault) -> Reject {
+    fn reject(&self, line_offset: u64, fault: Fault) -> Reject {
         Reject {
             provenance: self.provenance(None),
-            byte_offset: (start + fault.offset) as u64,
+            byte_offset: line_offset + fault.offset as u64,
             reason: fault.reason,
         }
     }
@@ -107,7 +127,7 @@ impl JsonlReader {
         Provenance {
             source: self.source.clone(),
             file: self.file.clone(),
-            line: Some(self.lines),
+            line: Some(self.line),
             id,
         }
     }

@@ -4,28 +4,38 @@
 //! path, documents as they stand in the file. Nothing is left out silently: a document, a text that is `null`, and a
 //! record that cannot be read are each an [`Item`], and files that were passed over are listed.
 //!
-//! - [`config`](SourceConfig): what a source is, as written in a config file;
-//! - `files`: which files it consists of;
+//! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
+//! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
+//! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
 //! - `jsonl`, `record`, `escapes`: lines of JSON; `text_file`: files that are one document;
-//! - `reject`: what can be wrong with a record.
+//! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
 
+mod broken;
+mod compression;
 mod config;
+mod detection;
 mod escapes;
 mod files;
+mod form;
 mod jsonl;
+mod lines;
+mod open_file;
+mod pattern;
+mod policy;
 mod record;
 mod reject;
 mod text_file;
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use broken::{Break, Stop};
+pub use broken::{BrokenFile, FileProblem};
 pub use config::{JsonlConfig, SourceConfig, SourceFormat, TextTreeConfig};
+use files::FileList;
 pub use files::{SkipReason, Skipped};
-use jsonl::JsonlReader;
+use open_file::{Keys, OpenFile, PendingFile};
+pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{Reject, RejectReason};
 
 use crate::{CorpusError, Document, Provenance};
@@ -43,45 +53,25 @@ pub enum Item {
     Rejected(Reject),
 }
 
-/// What to do with a record that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnBadLine {
-    /// Stop with an error.
-    #[default]
-    Fail,
-    /// Pass over it: [`Item::Rejected`].
-    Skip,
-    /// Write U+FFFD for invalid UTF-8 and lone surrogates, and report it: [`Item::Repaired`]. Whatever else is wrong
-    /// with a record has no replacement, and is treated as by [`Skip`](Self::Skip).
-    Replace,
+impl Item {
+    /// Whether this is a document, be it without text.
+    fn is_document(&self) -> bool {
+        !matches!(self, Self::Rejected(_))
+    }
 }
 
 /// Iterator over the documents of all sources. After an error it ends.
 #[derive(Debug)]
 pub struct Sources {
-    on_bad_line: OnBadLine,
+    policy: ReadPolicy,
     /// Files still to open, the next one last.
     pending: Vec<PendingFile>,
-    current: Option<JsonlReader>,
-    /// Bytes of files that were read to their end.
+    current: Option<OpenFile>,
+    /// Bytes on disk of files that are done with.
     finished_bytes: u64,
     total_bytes: u64,
     skipped: Vec<Skipped>,
-}
-
-#[derive(Debug)]
-struct PendingFile {
-    source: Arc<str>,
-    path: Arc<Path>,
-    bytes: u64,
-    format: FileFormat,
-}
-
-#[derive(Debug, Clone)]
-enum FileFormat {
-    Jsonl(Arc<JsonlConfig>),
-    Text,
+    broken: Vec<BrokenFile>,
 }
 
 impl Sources {
@@ -89,40 +79,41 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// A path that does not exist, a folder without a matching file, a file of a form that is not read, a bad pattern,
-    /// two sources of one name, or no source at all.
-    pub fn open(sources: &[SourceConfig], on_bad_line: OnBadLine) -> Result<Self, CorpusError> {
-        check_sources(sources)?;
-        let (mut pending, mut skipped) = (Vec::new(), Vec::new());
+    /// A path that does not exist, a folder or glob without a file, a file of a form that is not read, a file that is
+    /// named twice, a bad pattern, two sources of one name, or no source at all.
+    pub fn open(sources: &[SourceConfig], policy: ReadPolicy) -> Result<Self, CorpusError> {
+        let (mut list, mut pending) = (FileList::default(), Vec::new());
         for source in sources {
-            let name: Arc<str> = source.name.as_str().into();
-            let format = match &source.format {
-                SourceFormat::Jsonl(keys) => FileFormat::Jsonl(Arc::new(keys.clone())),
-                SourceFormat::Text(_) => FileFormat::Text,
-            };
-            pending.extend(files::list(source, &mut skipped)?.into_iter().map(|file| {
-                PendingFile {
-                    source: name.clone(),
-                    path: file.path.into(),
-                    bytes: file.bytes,
-                    format: format.clone(),
-                }
-            }));
+            let (name, keys) = (Arc::from(source.name.as_str()), Keys::of(&source.format));
+            pending.extend(
+                list.add(source)?
+                    .into_iter()
+                    .map(|file| PendingFile::new(Arc::clone(&name), file, keys.clone())),
+            );
         }
-        report_skipped(&skipped);
-        let total_bytes = pending.iter().map(|file| file.bytes).sum();
+        check_sources(sources)?;
+        report_skipped(&list.skipped);
+        let total_bytes = pending.iter().map(PendingFile::bytes).sum();
         pending.reverse();
-        Ok(Self { on_bad_line, pending, current: None, finished_bytes: 0, total_bytes, skipped })
+        Ok(Self {
+            policy,
+            pending,
+            current: None,
+            finished_bytes: 0,
+            total_bytes,
+            skipped: list.skipped,
+            broken: Vec::new(),
+        })
     }
 
-    /// Bytes of all files together.
+    /// Bytes of all files together, as they lie on disk.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    /// Bytes read so far.
+    /// Bytes read so far, as they lie on disk.
     pub fn bytes_read(&self) -> u64 {
-        self.finished_bytes + self.current.as_ref().map_or(0, JsonlReader::position)
+        self.finished_bytes + self.current.as_ref().map_or(0, OpenFile::bytes_read)
     }
 
     /// Files and folders that were left out though nobody asked for it.
@@ -130,25 +121,43 @@ impl Sources {
         &self.skipped
     }
 
+    /// Files read so far of which only the beginning could be read, under [`OnBadFile::KeepPrefix`].
+    pub fn broken(&self) -> &[BrokenFile] {
+        &self.broken
+    }
+
     /// The next item of the open file, or of the next file; `None` after the last.
     fn advance(&mut self) -> Result<Option<Item>, CorpusError> {
         loop {
-            if let Some(reader) = &mut self.current {
-                if let Some(item) = reader.next_item(self.on_bad_line) {
-                    return item.map(Some);
-                }
-                self.finished_bytes += reader.position();
-                self.current = None;
+            let Some(file) = &mut self.current else {
+                let Some(next) = self.pending.pop() else { return Ok(None) };
+                self.current = Some(next.open()?);
+                continue;
+            };
+            let item = match file.next_item(self.policy.on_bad_line) {
+                Ok(Some(item)) => return Ok(Some(item)),
+                Ok(None) => None,
+                Err(Stop::Broken(at)) => self.break_off(at)?,
+                Err(Stop::Failed(error)) => return Err(error),
+            };
+            self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
+            if item.is_some() {
+                return Ok(item);
             }
-            let Some(file) = self.pending.pop() else { return Ok(None) };
-            match file.format {
-                FileFormat::Jsonl(keys) => {
-                    self.current = Some(JsonlReader::open(file.source, file.path, keys)?);
-                }
-                FileFormat::Text => {
-                    self.finished_bytes += file.bytes;
-                    return text_file::read(file.source, file.path, self.on_bad_line).map(Some);
-                }
+        }
+    }
+
+    /// Fails, or notes that the open file breaks off; what could be read of its last document is still an item.
+    fn break_off(&mut self, at: Break) -> Result<Option<Item>, CorpusError> {
+        let Some(file) = &self.current else { return Ok(None) };
+        let mut broken = file.broken_at(&at);
+        match self.policy.on_bad_file {
+            OnBadFile::Fail => Err(CorpusError::BrokenFile(Box::new(broken))),
+            OnBadFile::KeepPrefix => {
+                tracing::warn!("{broken}; what stands before the break is kept");
+                broken.documents += u64::from(at.salvaged.as_ref().is_some_and(Item::is_document));
+                self.broken.push(broken);
+                Ok(at.salvaged)
             }
         }
     }
@@ -170,13 +179,13 @@ impl Iterator for Sources {
 /// One warning for all that was left out, and each by itself for whoever asks for details.
 fn report_skipped(skipped: &[Skipped]) {
     for Skipped { path, reason } in skipped {
-        tracing::debug!(path = %path.display(), ?reason, "left out of the input");
+        tracing::debug!(path = %path.display(), %reason, "left out of the input");
     }
     if let Some(Skipped { path, reason }) = skipped.first() {
         let example = path.display();
         let number = skipped.len();
         tracing::warn!(
-            "left out of the input: {number} files and folders, such as {example} ({reason:?})"
+            "left out of the input: {number} files and folders, such as {example} ({reason})"
         );
     }
 }

@@ -57,6 +57,20 @@ pub(super) fn parse_replacing(line: &[u8], keys: &JsonlConfig) -> Result<Record,
     }
 }
 
+/// Whether `line` is the beginning of a record whose end is missing, whatever else is wrong with it.
+pub(super) fn breaks_off(line: &[u8], keys: &JsonlConfig) -> bool {
+    match parse_replacing(line, keys).map_err(|fault| fault.reason) {
+        Err(RejectReason::Truncated) => true,
+        // What parsers call a wrong number is one that ends at its sign, point or exponent.
+        Err(RejectReason::Syntax { .. })
+            if line.last().is_some_and(|last| b"-+.eE".contains(last)) =>
+        {
+            breaks_off(&[line, b"0"].concat(), keys)
+        }
+        _ => false,
+    }
+}
+
 /// `bytes` without a byte order mark at their start.
 pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::broken::of_text;
 use crate::Provenance;
 
 /// A record that cannot be read as it stands.
@@ -9,20 +10,26 @@ use crate::Provenance;
 pub struct Reject {
     /// File and line.
     pub provenance: Provenance,
-    /// Offset of the fault in the file, in bytes from 0: the very byte for faults of encoding and syntax, the first of
-    /// the record for all others.
+    /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
+    /// faults of encoding and syntax, the first of the record for all others.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
 }
 
-/// `FILE:LINE: REASON`, with the byte offset where the fault has a place inside the line.
+/// `FILE:LINE: REASON (byte N). REMEDY`; where the fault has no place inside the record, the record's is told at the end.
 impl fmt::Display for Reject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.provenance, self.reason)?;
-        match self.reason {
-            RejectReason::MissingKey { .. } => Ok(()),
-            _ => write!(formatter, " (byte {})", self.byte_offset),
+        let Self { provenance, byte_offset, reason } = self;
+        let (remedy, of_text) = (reason.remedy(), of_text(&provenance.file));
+        match reason {
+            RejectReason::MissingKey { .. } => write!(
+                formatter,
+                "{provenance}: {reason}. {remedy} (the record begins at byte {byte_offset}{of_text})"
+            ),
+            _ => {
+                write!(formatter, "{provenance}: {reason} (byte {byte_offset}{of_text}). {remedy}")
+            }
         }
     }
 }
@@ -81,16 +88,30 @@ impl RejectReason {
             Self::LoneSurrogate => "lone_surrogate",
         }
     }
+
+    /// What to do about it.
+    fn remedy(&self) -> String {
+        const SKIP: &str = "--on-bad-line skip to pass over such records";
+        match self {
+            Self::MissingKey { longest: Some(longest), .. } => {
+                format!("Use --text-key {longest}, or {SKIP}")
+            }
+            Self::InvalidUtf8 | Self::LoneSurrogate => {
+                format!("Use --on-bad-line replace to read it as U+FFFD, or {SKIP}")
+            }
+            Self::NotAnObject { .. } | Self::Truncated => {
+                format!("Write each record as one object on one line, or use {SKIP}")
+            }
+            _ => format!("Mend it, or use {SKIP}"),
+        }
+    }
 }
 
 impl fmt::Display for RejectReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingKey { key, present, longest } => {
-                write!(formatter, "no key \"{key}\" (keys present: {})", present.join(", "))?;
-                longest
-                    .as_ref()
-                    .map_or(Ok(()), |longest| write!(formatter, ". Use --text-key {longest}"))
+            Self::MissingKey { key, present, .. } => {
+                write!(formatter, "no key \"{key}\" (keys present: {})", present.join(", "))
             }
             Self::WrongType { key, found } => {
                 write!(formatter, "key \"{key}\" holds {found}, not a string")

@@ -1,346 +1,205 @@
-//! Keeping test data out of the corpus: the rule `article`.
+//! Keeping test data out of the corpus.
 //!
-//! A test set is cut into articles at its level-1 headings, as WikiText writes them (` = Title = `). A document is
-//! contaminated by an article when it holds more than half of the article's distinct n-grams, or when more than half of
-//! its own are in the article: the first finds the article inside a longer page, the second an excerpt of it. N-grams are
-//! runs of eight words by [`NormalizedText`], to which case, punctuation and spacing make no difference.
+//! A test set is cut into items: the articles of a text in WikiText's form, the records of a JSONL benchmark
+//! ([`test_set`]). A document goes for the first of these rules that is on and applies:
 //!
-//! A document or an article of fewer than eight words has no n-gram and so matches nothing; a test set in which no article
-//! has one is an error, for it would flag nothing.
+//! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its own are in one item. The
+//!    first finds the article inside a longer page, the second an excerpt of it.
+//! 2. `ngram`: it shares any n-gram with a test set.
+//! 3. `title`: its title is that of an article ([`title`]).
+//!
+//! N-grams are runs of eight words by [`NormalizedText`](corpus::NormalizedText), to which case, punctuation and spacing
+//! make no difference, and never cross the border of two items. A document or an item of fewer words has none and so
+//! matches nothing by them; a test set in which no item has one is an error, for it would flag nothing.
+//!
+//! All rules take one look at a document: its words are hashed once ([`screen`]), and only where a run of them is in a test
+//! set's hashes are they compared ([`ngram_index`]). Beside the verdicts the pass measures how much of the test sets the
+//! corpus holds ([`overlap`]).
 //!
 //! Paper: section 4.1 removes the Wikipedia articles that are in the WikiText103 test set, and does not say how they were
-//! recognized. By content, an article is found in whatever source and under whatever title it stands.
+//! recognized: `article` does so by content, in whatever source and under whatever title an article stands, `title` by
+//! name. `ngram` is the strictest reading of the overlap that section 5.2 measures.
 
+mod config;
+mod ngram_index;
+mod overlap;
+mod report;
 mod screen;
+mod test_set;
+mod title;
 
-use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use corpus::Document;
 
-use corpus::{NGram, NormalizedText};
-use screen::Screen;
+pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleConfig};
+pub use ngram_index::Shared;
+use ngram_index::{Matches, NGramIndex};
+pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
+pub use report::ContaminationReport;
+pub use test_set::TestItem;
+use title::TitleIndex;
 
 use crate::CurationError;
-use crate::key_hash::HashKeyedMap;
 
-/// The articles of all test sets, and an index from n-grams to the articles that hold them.
-pub struct ContaminationIndex {
-    ngram_words: usize,
-    screen: Screen,
-    articles: Vec<Article>,
-    holders: HashKeyedMap<u128, Vec<u32>>,
-}
-
-/// An article of a test set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Article {
-    /// File of the test set.
-    pub file: Arc<Path>,
-    /// Line of the heading, counted from 1; 1 for text before the first heading.
-    pub line: u64,
-    /// The heading, without its marks; `None` for text before the first heading.
-    pub title: Option<String>,
-    /// Number of distinct n-grams, heading included.
-    pub num_ngrams: usize,
+/// The test sets, and the rules by which a document counts as a part of them.
+pub struct Decontamination {
+    items: Vec<TestItem>,
+    /// One for each number of words that a rule asks for.
+    indexes: Vec<NGramIndex>,
+    /// Number of words of the rule `article`, where it is on.
+    article: Option<usize>,
+    /// Number of words of the rule `ngram`, where it is on.
+    ngram: Option<usize>,
+    /// The titles, where the rule `title` is on.
+    titles: Option<TitleIndex>,
 }
 
 /// Why a document is contaminated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contamination {
-    /// Index of the first article, in the order of the test sets, to which the rule applies.
-    pub article: usize,
-    /// Distinct n-grams that document and article share.
-    pub shared: usize,
-    /// Distinct n-grams of the document.
-    pub document_ngrams: usize,
-    /// Bytes of the document's text that shared n-grams cover, in order and without overlap.
-    pub spans: Vec<Range<usize>>,
+pub enum Contamination {
+    /// It covers an item, or is covered by it; the spans are those of n-grams of this item.
+    Article(Shared),
+    /// It shares n-grams with the test sets, of which this item holds the most; the spans are those of all.
+    NGram(Shared),
+    /// It has the title of this item.
+    Title {
+        /// Index of the item.
+        item: usize,
+    },
 }
 
-impl ContaminationIndex {
-    /// Reads test sets and indexes their n-grams of `ngram_words` words, at least one.
+impl Contamination {
+    /// The rule that applies.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        match self {
+            Self::Article(_) => Rule::Article,
+            Self::NGram(_) => Rule::NGram,
+            Self::Title { .. } => Rule::Title,
+        }
+    }
+
+    /// Index of the item that shows it.
+    #[must_use]
+    pub fn item(&self) -> usize {
+        match self {
+            Self::Article(shared) | Self::NGram(shared) => shared.item,
+            Self::Title { item } => *item,
+        }
+    }
+
+    /// What document and item have in common, where they were compared by content.
+    #[must_use]
+    pub fn shared(&self) -> Option<&Shared> {
+        match self {
+            Self::Article(shared) | Self::NGram(shared) => Some(shared),
+            Self::Title { .. } => None,
+        }
+    }
+}
+
+impl Decontamination {
+    /// Reads the test sets and makes them ready for the rules that are on.
     ///
     /// # Errors
     ///
-    /// [`CurationError::Io`] for a file that cannot be read as UTF-8, [`CurationError::TestSet`] for one without n-grams.
-    pub fn open(test_sets: &[PathBuf], ngram_words: usize) -> Result<Self, CurationError> {
-        let mut index = Self {
-            ngram_words,
-            screen: Screen::new(ngram_words),
-            articles: Vec::new(),
-            holders: HashKeyedMap::default(),
+    /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find nothing.
+    pub fn open(config: &DecontaminationConfig) -> Result<Self, CurationError> {
+        let mut contents = Vec::new();
+        for path in &config.test_sets {
+            contents.extend(test_set::read(path, &config.text_key)?);
+        }
+        let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
+        let ngram = config.ngram.as_ref().map(|rule| rule.ngram_words.get());
+        let mut sizes: Vec<usize> = article.into_iter().chain(ngram).collect();
+        sizes.dedup();
+        let indexes = sizes
+            .into_iter()
+            .map(|words| NGramIndex::new(words, &contents))
+            .collect::<Result<_, _>>()?;
+        let items: Vec<TestItem> = contents.into_iter().map(|(item, _)| item).collect();
+        let titles = config.title.as_ref().map(|_| TitleIndex::new(items.iter()));
+        if titles.as_ref().is_some_and(|titles| titles.usable() == 0) {
+            let problem = "no test set has a level-1 heading without <unk>, so the rule title would \
+                           find nothing. Leave [decontamination.title] out";
+            return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
+        }
+        Ok(Self { items, indexes, article, ngram, titles })
+    }
+
+    /// All items, in the order of the test sets.
+    #[must_use]
+    pub fn items(&self) -> &[TestItem] {
+        &self.items
+    }
+
+    /// The rules that are on, in the order in which they judge.
+    #[must_use]
+    pub fn rules(&self) -> Vec<Rule> {
+        let article = self.article.map(|_| Rule::Article);
+        let ngram = self.ngram.map(|_| Rule::NGram);
+        let title = self.titles.as_ref().map(|_| Rule::Title);
+        article.into_iter().chain(ngram).chain(title).collect()
+    }
+
+    /// Titles that the rule `title` compares; `None` where it is off.
+    #[must_use]
+    pub fn num_titles(&self) -> Option<usize> {
+        self.titles.as_ref().map(TitleIndex::usable)
+    }
+
+    /// Marks for the n-grams that [`judge`](Self::judge) finds in documents.
+    #[must_use]
+    pub fn nothing_seen(&self) -> Seen {
+        Seen::none(self.indexes.iter())
+    }
+
+    /// Whether a document is contaminated, and by what. Marks the n-grams that it shares with the test sets in `seen`.
+    #[must_use]
+    pub fn judge(&self, document: &Document, seen: &Seen) -> Option<Contamination> {
+        let matches = self.matches(&document.text, seen);
+        let of_rule = |ngram_words: Option<usize>| {
+            let at =
+                self.indexes.iter().position(|index| Some(index.ngram_words) == ngram_words)?;
+            Some((&self.indexes[at], matches[at].as_ref()?))
         };
-        for path in test_sets {
-            let text = std::fs::read_to_string(path).map_err(CurationError::io("read", path))?;
-            index.add_test_set(path, &text)?;
-        }
-        Ok(index)
+        let by_article = || {
+            let (index, matches) = of_rule(self.article)?;
+            index.covered_item(matches).map(Contamination::Article)
+        };
+        let by_ngram = || {
+            let (index, matches) = of_rule(self.ngram)?;
+            Some(Contamination::NGram(index.closest_item(matches)))
+        };
+        let by_title = || {
+            let item = self.titles.as_ref()?.find(document.title.as_deref()?)?;
+            Some(Contamination::Title { item })
+        };
+        by_article().or_else(by_ngram).or_else(by_title)
     }
 
-    /// All articles, in the order of the test sets.
-    #[must_use]
-    pub fn articles(&self) -> &[Article] {
-        &self.articles
-    }
-
-    /// Whether, and by which article, a text is contaminated.
-    #[must_use]
-    pub fn contamination(&self, text: &str) -> Option<Contamination> {
-        if !self.screen.may_share(text) {
-            return None;
+    /// What a text shares with the test sets, by each index.
+    fn matches(&self, text: &str, seen: &Seen) -> Vec<Option<Matches>> {
+        let mut words = Vec::new();
+        if !self.indexes.is_empty() {
+            screen::push_word_hashes(text, &mut words);
         }
-        let normalized = NormalizedText::new(text);
-        let ngrams: Vec<NGram> = normalized.ngrams(self.ngram_words).collect();
-        let matched: HashSet<u128> = ngrams
-            .iter()
-            .map(|ngram| ngram.hash)
-            .filter(|hash| self.holders.contains_key(hash))
-            .collect();
-        if matched.is_empty() {
-            return None;
-        }
-
-        let document_ngrams = ngrams.iter().map(|ngram| ngram.hash).collect::<HashSet<_>>().len();
-        let mut shared_with: BTreeMap<u32, usize> = BTreeMap::new();
-        for article in matched.iter().flat_map(|hash| &self.holders[hash]) {
-            *shared_with.entry(*article).or_default() += 1;
-        }
-        let (article, shared) = shared_with.into_iter().find(|&(article, shared)| {
-            let article_ngrams = self.articles[article as usize].num_ngrams;
-            2 * shared > article_ngrams || 2 * shared > document_ngrams
-        })?;
-        let spans = covered(
-            ngrams
-                .into_iter()
-                .filter(|ngram| {
-                    self.holders.get(&ngram.hash).is_some_and(|held_by| held_by.contains(&article))
-                })
-                .map(|ngram| ngram.span),
-        );
-        Some(Contamination { article: article as usize, shared, document_ngrams, spans })
-    }
-
-    fn add_test_set(&mut self, path: &Path, text: &str) -> Result<(), CurationError> {
-        if text.trim().is_empty() {
-            return Err(CurationError::TestSet { path: path.to_owned(), problem: "it is empty" });
-        }
-        let file: Arc<Path> = path.into();
-        let mut has_ngrams = false;
-        for (line, title, content) in articles_of(text) {
-            let number = u32::try_from(self.articles.len()).expect("fewer than 2^32 articles");
-            let ngrams: HashSet<u128> = NormalizedText::new(content)
-                .ngrams(self.ngram_words)
-                .map(|ngram| ngram.hash)
-                .collect();
-            has_ngrams |= !ngrams.is_empty();
-            self.screen.add(content);
-            self.articles.push(Article {
-                file: file.clone(),
-                line,
-                title: title.map(str::to_owned),
-                num_ngrams: ngrams.len(),
-            });
-            for hash in ngrams {
-                self.holders.entry(hash).or_default().push(number);
+        let matches = self.indexes.iter().enumerate().map(|(number, index)| {
+            let matches = index.matches(text, &words);
+            if let Some(matches) = &matches {
+                seen.mark(number, matches);
             }
-        }
-        if !has_ngrams {
-            let problem = "no article has as many words as an n-gram, so nothing would be found";
-            return Err(CurationError::TestSet { path: path.to_owned(), problem });
-        }
-        Ok(())
+            matches
+        });
+        matches.collect()
     }
-}
 
-/// Cuts a test set at its level-1 headings: line, title and content (heading included) of each article.
-fn articles_of(text: &str) -> Vec<(u64, Option<&str>, &str)> {
-    let mut starts = vec![(0, 1, None)];
-    let mut offset = 0;
-    for (line, number) in text.split_inclusive('\n').zip(1_u64..) {
-        if let Some(title) = level_1_title(line) {
-            starts.push((offset, number, Some(title)));
-        }
-        offset += line.len();
+    /// The rules that judge by n-grams of this many words.
+    fn rules_of(&self, ngram_words: usize) -> Vec<Rule> {
+        let article = self.article.filter(|&words| words == ngram_words).map(|_| Rule::Article);
+        let ngram = self.ngram.filter(|&words| words == ngram_words).map(|_| Rule::NGram);
+        article.into_iter().chain(ngram).collect()
     }
-    let ends = starts.iter().skip(1).map(|&(start, ..)| start).chain([text.len()]);
-    starts
-        .iter()
-        .zip(ends)
-        .map(|(&(start, line, title), end)| (line, title, &text[start..end]))
-        .filter(|(_, title, content)| title.is_some() || !content.trim().is_empty())
-        .collect()
-}
-
-/// The title in a line ` = Title = `; deeper headings are written ` = = Title = = `.
-fn level_1_title(line: &str) -> Option<&str> {
-    let title = line.trim().strip_prefix("= ")?.strip_suffix(" =")?.trim();
-    let is_deeper = title.starts_with("= ") || title.ends_with(" =");
-    (!title.is_empty() && title != "=" && !is_deeper).then_some(title)
-}
-
-/// Joins spans, ordered by their start, that overlap or touch.
-fn covered(spans: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let mut joined: Vec<Range<usize>> = Vec::new();
-    for span in spans {
-        match joined.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            _ => joined.push(span),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// `count` different words.
-    fn words(prefix: &str, count: usize) -> String {
-        (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>().join(" ")
-    }
-
-    fn index(test_set: &str) -> ContaminationIndex {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("test.tokens");
-        std::fs::write(&path, test_set).unwrap();
-        ContaminationIndex::open(&[path], 8).unwrap()
-    }
-
-    /// Two articles: `Alpha` of 1 + 46 words (40 n-grams), `Beta` of 1 + 100.
-    fn two_articles() -> ContaminationIndex {
-        index(&format!(
-            " \n = Alpha = \n \n {} \n = = History = = \n \n = Beta = \n {} \n",
-            words("a", 45),
-            words("b", 100)
-        ))
-    }
-
-    #[test]
-    fn articles_begin_at_level_1_headings() {
-        let index = two_articles();
-        let seen: Vec<_> = index
-            .articles()
-            .iter()
-            .map(|article| (article.line, article.title.as_deref(), article.num_ngrams))
-            .collect();
-        assert_eq!(seen, [(2, Some("Alpha"), 40), (7, Some("Beta"), 94)]);
-    }
-
-    #[test]
-    fn only_level_1_headings_are_titles() {
-        assert_eq!(level_1_title(" = Robert Boulter = \n"), Some("Robert Boulter"));
-        assert_eq!(level_1_title("= E = mc2 =\n"), Some("E = mc2"));
-        for line in
-            [" = = Career = = \n", " = = = Film = = = ", " = ", "= =", "= = =", "= a", "a =", ""]
-        {
-            assert_eq!(level_1_title(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn text_before_the_first_heading_is_an_article_without_title() {
-        let index = index(&words("w", 20));
-        assert_eq!((index.articles()[0].line, &index.articles()[0].title), (1, &None));
-        assert!(index.contamination(&words("w", 20)).is_some());
-    }
-
-    #[test]
-    fn a_verbatim_article_inside_a_longer_document_is_found() {
-        let index = two_articles();
-        let text =
-            format!("{} Alpha {} History {}", words("x", 500), words("a", 45), words("y", 500));
-        let found = index.contamination(&text).unwrap();
-        assert_eq!((found.article, found.shared), (0, 40));
-        assert_eq!(found.document_ngrams, 1047 - 7);
-        let [span] = &found.spans[..] else { panic!("{:?}", found.spans) };
-        assert!(
-            text[span.clone()].starts_with("Alpha a0") && text[span.clone()].ends_with("History")
-        );
-    }
-
-    #[test]
-    fn case_spacing_and_wikitext_marks_make_no_difference() {
-        let index = index(&format!(" = T = \n about 3 @-@ 4 , or {} \n", words("a", 20)));
-        let text = format!("ABOUT 3-4; OR\n\n{}", words("A", 20).replace(' ', " \t "));
-        assert!(index.contamination(&text).is_some());
-    }
-
-    #[test]
-    fn an_excerpt_is_found_by_its_own_share() {
-        // 15 words of Beta are 8 of its 94 n-grams; the document has 15 - 7 + 7 = 15 or 16 of its own.
-        let index = two_articles();
-        let excerpt = |foreign| format!("{} {}", words("b", 15), words("x", foreign));
-        let found = index.contamination(&excerpt(7)).unwrap();
-        assert_eq!((found.article, found.shared, found.document_ngrams), (1, 8, 15));
-        assert_eq!(index.contamination(&excerpt(8)), None, "8 of 16 are not more than half");
-    }
-
-    #[test]
-    fn half_an_article_stays_and_one_n_gram_more_goes() {
-        let index = two_articles();
-        let part = |count| format!("{} Alpha {}", words("x", 500), words("a", count));
-        assert_eq!(index.contamination(&part(26)), None, "20 of 40");
-        assert_eq!(index.contamination(&part(27)).unwrap().shared, 21);
-    }
-
-    #[test]
-    fn repeated_passages_count_once() {
-        let index = two_articles();
-        let text = format!("{} {}", words("x", 500), format!("{} | ", words("a", 20)).repeat(10));
-        assert_eq!(index.contamination(&text), None);
-    }
-
-    proptest! {
-        #[test]
-        fn verdicts_are_those_of_sets_of_strings(
-            articles in prop::collection::vec(prop::collection::vec("[a-d]", 2..12), 1..4),
-            document in prop::collection::vec("[a-d]", 0..20),
-        ) {
-            let grams = |words: &[String]| -> HashSet<String> {
-                words.windows(2).map(|pair| pair.join(" ")).collect()
-            };
-            let own = grams(&document);
-            let expected = articles.iter().position(|article| {
-                // The heading is the first word of the article.
-                let of_article = grams(&[&["title".to_owned()], &article[..]].concat());
-                let shared = own.intersection(&of_article).count();
-                2 * shared > of_article.len() || 2 * shared > own.len()
-            });
-
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("test.tokens");
-            let text: String =
-                articles.iter().map(|words| format!(" = Title = \n {} \n", words.join(" "))).collect();
-            std::fs::write(&path, text).unwrap();
-            let index = ContaminationIndex::open(&[path], 2).unwrap();
-            let found = index.contamination(&document.join(", "));
-            prop_assert_eq!(found.map(|found| found.article), expected);
-        }
-    }
-
-    #[test]
-    fn clean_and_short_documents_stay() {
-        let index = two_articles();
-        for text in ["", "a1 a2 a3", &words("clean", 1000), &words("a", 7)] {
-            assert_eq!(index.contamination(text), None);
-        }
-    }
-
-    #[test]
-    fn a_test_set_that_finds_nothing_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = |name: &str, content: &[u8]| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content).unwrap();
-            ContaminationIndex::open(&[path], 8).err().unwrap().to_string()
-        };
-        assert!(open("empty", b" \n\n").ends_with("empty: it is empty"));
-        assert!(open("short", b" = A = \n b c d \n").contains("nothing would be found"));
-        assert!(open("binary", b"\xff\xfe\x00").contains("cannot read"));
-        let missing = ContaminationIndex::open(&[folder.path().join("missing")], 8);
-        assert!(missing.err().unwrap().to_string().contains("cannot read"));
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
-//! A quick look whether a text shares any n-gram with the test sets at all; nearly all texts of a corpus do not.
+//! A quick look where a text shares n-grams with the test sets at all; nearly all texts of a corpus share none.
 //!
 //! It scans a text once, byte by byte, where the comparison proper copies the text's words and hashes each n-gram by
-//! itself, at a fraction of the speed. It errs on one side only: a text that shares an n-gram is always noticed.
+//! itself, at a fraction of the speed. It errs on one side only: a shared n-gram is always noticed.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -9,41 +9,86 @@ use std::hash::BuildHasherDefault;
 use crate::key_hash::KeyIsHash;
 use crate::word_hash::{WordState, words_to_runs};
 
+/// Bits of the first test for each n-gram of the test sets: one in 16 others passes it.
+const BITS_PER_HASH: usize = 16;
+
 /// The n-grams of all test sets, as 64-bit hashes.
 pub(super) struct Screen {
     ngram_words: usize,
+    /// One bit for every hash, by its upper bits: small enough to stay in the processor's cache.
+    bits: Vec<u64>,
+    /// How far a hash is shifted to the number of its bit.
+    shift: u32,
     hashes: HashSet<u64, BuildHasherDefault<KeyIsHash>>,
 }
 
 impl Screen {
-    pub(super) fn new(ngram_words: usize) -> Self {
-        Self { ngram_words, hashes: HashSet::default() }
+    /// The n-grams of `texts`.
+    pub(super) fn new<'t>(ngram_words: usize, texts: impl Iterator<Item = &'t str>) -> Self {
+        let mut hashes: HashSet<u64, _> = HashSet::default();
+        let mut runs = Vec::new();
+        for text in texts {
+            runs.clear();
+            push_word_hashes(text, &mut runs);
+            words_to_runs(&mut runs, ngram_words);
+            hashes.extend(&runs);
+        }
+        let num_bits = (hashes.len() * BITS_PER_HASH).next_power_of_two().max(64);
+        let mut screen = Self {
+            ngram_words,
+            bits: vec![0; num_bits / 64],
+            shift: 64 - num_bits.ilog2(),
+            hashes: HashSet::default(),
+        };
+        for hash in &hashes {
+            let (word, bit) = screen.place(*hash);
+            screen.bits[word] |= bit;
+        }
+        screen.hashes = hashes;
+        screen
     }
 
-    /// Adds the n-grams of a text.
-    pub(super) fn add(&mut self, text: &str) {
-        let ngrams = self.ngrams(text);
-        self.hashes.extend(ngrams);
+    /// Puts the hashes of the text's n-grams into `runs`, and answers at which positions there may be one that the test
+    /// sets hold; surely at no other. `words` are the hashes of the text's words ([`push_word_hashes`]).
+    pub(super) fn hits(&self, words: &[u64], runs: &mut Vec<u64>) -> Vec<usize> {
+        runs.clear();
+        runs.extend_from_slice(words);
+        words_to_runs(runs, self.ngram_words);
+        let may_hold = |hash: u64| {
+            let (word, bit) = self.place(hash);
+            self.bits[word] & bit != 0 && self.hashes.contains(&hash)
+        };
+        (0..runs.len()).filter(|&position| may_hold(runs[position])).collect()
     }
 
-    /// Whether a text may share an n-gram with those that were added; surely not where the answer is no.
-    pub(super) fn may_share(&self, text: &str) -> bool {
-        self.ngrams(text).iter().any(|hash| self.hashes.contains(hash))
-    }
-
-    fn ngrams(&self, text: &str) -> Vec<u64> {
-        let mut hashes = Vec::new();
-        push_word_hashes(text, &mut hashes);
-        words_to_runs(&mut hashes, self.ngram_words);
-        hashes
+    /// The bit of a hash: a word of [`Self::bits`] and the bit in it.
+    #[inline]
+    fn place(&self, hash: u64) -> (usize, u64) {
+        let bit = hash >> self.shift;
+        ((bit / 64) as usize, 1 << (bit % 64))
     }
 }
 
 /// Pushes the hash of each run of `a` to `z` and `0` to `9` in the lower-cased text: the words of
 /// [`NormalizedText`](corpus::NormalizedText).
-fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
+pub(super) fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
+    for_each_word(text, |hash, _| out.push(hash));
+}
+
+/// Pushes where each of these words ends, in bytes of the text.
+pub(super) fn push_word_ends(text: &str, out: &mut Vec<usize>) {
+    for_each_word(text, |_, end| out.push(end));
+}
+
+#[inline]
+fn for_each_word(text: &str, mut take: impl FnMut(u64, usize)) {
     let bytes = text.as_bytes();
     let mut word = WordState::EMPTY;
+    let mut end_at = |word: &mut WordState, end| {
+        if let Some(hash) = word.end_word() {
+            take(hash, end);
+        }
+    };
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' => word = word.absorb(byte),
@@ -53,16 +98,16 @@ fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
                 Some('\u{212A}') => word = word.absorb(b'k'),
                 Some('\u{130}') => {
                     word = word.absorb(b'i');
-                    word.end_word(out);
+                    end_at(&mut word, at + '\u{130}'.len_utf8());
                 }
-                _ => word.end_word(out),
+                _ => end_at(&mut word, at),
             },
             // A later byte of a character, the Kelvin sign among them, neither continues nor ends a word.
             0x80..0xC0 => {}
-            _ => word.end_word(out),
+            _ => end_at(&mut word, at),
         }
     }
-    word.end_word(out);
+    end_at(&mut word, text.len());
 }
 
 #[cfg(test)]
@@ -74,11 +119,13 @@ mod tests {
     use crate::word_hash::hash_word;
 
     fn has_the_words_of_normalized_text(text: &str) -> bool {
-        let mut found = Vec::new();
-        push_word_hashes(text, &mut found);
+        let (mut hashes, mut ends) = (Vec::new(), Vec::new());
+        push_word_hashes(text, &mut hashes);
+        push_word_ends(text, &mut ends);
         let normalized = NormalizedText::new(text);
         let words = normalized.joined().split(' ').filter(|word| !word.is_empty());
-        found == words.map(|word| hash_word(word.bytes())).collect::<Vec<_>>()
+        let places: Vec<usize> = normalized.ngrams(1).map(|word| word.span.end).collect();
+        hashes == words.map(|word| hash_word(word.bytes())).collect::<Vec<_>>() && ends == places
     }
 
     #[test]
@@ -96,12 +143,18 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_n_gram_is_noticed() {
-        let mut screen = Screen::new(3);
-        screen.add("one two three four");
-        assert!(screen.may_share("zero TWO, three\nfour five"));
-        assert!(!screen.may_share("one two four three"));
-        assert!(!screen.may_share("one two"));
-        assert!(!screen.may_share(""));
+    fn a_shared_n_gram_is_noticed_where_it_stands() {
+        let screen = Screen::new(3, ["one two three four"].into_iter());
+        let hits = |text| {
+            let (mut words, mut runs) = (Vec::new(), vec![7]);
+            push_word_hashes(text, &mut words);
+            let hits = screen.hits(&words, &mut runs);
+            assert_eq!(runs.len(), words.len().saturating_sub(2));
+            hits
+        };
+        assert_eq!(hits("zero TWO, three\nfour five; one two three"), [1, 5]);
+        for text in ["one two four three", "one two", ""] {
+            assert_eq!(hits(text), [0; 0]);
+        }
     }
 }

@@ -63,7 +63,7 @@ fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
     while at < bytes.len() {
         match FOLD[usize::from(bytes[at])] {
             SEPARATOR => {
-                state.end_word(out);
+                out.extend(state.end_word());
                 at += 1;
             }
             NOT_ASCII => {
@@ -77,7 +77,7 @@ fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
                     state = WordState::EMPTY;
                     at += word.len() - before;
                 } else {
-                    state.end_word(out);
+                    out.extend(state.end_word());
                     at += character.len_utf8();
                 }
             }
@@ -87,7 +87,7 @@ fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
             }
         }
     }
-    state.end_word(out);
+    out.extend(state.end_word());
 }
 
 /// The hash of one word in any script: that of the bytes of `word.to_lowercase()`.

@@ -42,8 +42,10 @@ pub enum DropReason {
     TooShort,
     /// An earlier document has the same text, byte by byte.
     ExactDuplicate,
-    /// The document holds much of an article of a test set.
+    /// The document shares n-grams with a test set.
     Contaminated,
+    /// The document has the title of an article of a test set.
+    Title,
     /// An earlier document that was kept has a similarity above the threshold.
     NearDuplicate,
 }
@@ -58,6 +60,7 @@ impl DropReason {
             Self::TooShort => "too_short",
             Self::ExactDuplicate => "exact_duplicate",
             Self::Contaminated => "contaminated",
+            Self::Title => "title",
             Self::NearDuplicate => "near_duplicate",
         }
     }

@@ -50,15 +50,39 @@ fn last_of_equal_keys_counts() {
 }
 
 #[test]
-fn missing_key_is_told_the_key_of_the_longest_string() {
-    let advice = |line| reason_of(line).to_string();
+fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
+    let found = |line| match reason_of(line) {
+        RejectReason::MissingKey { key, present, longest } => {
+            assert_eq!(key, "text");
+            (present.join(", "), longest)
+        }
+        other => panic!("{other}"),
+    };
     assert_eq!(
-        advice(r#"{"id": "short", "n": 1, "body": "the text itself \ud800", "url": "a/b"}"#),
-        "no key \"text\" (keys present: id, n, body, url). Use --text-key body"
+        found(r#"{"id": "short", "n": 1, "body": "the text itself \ud800", "url": "a/b"}"#),
+        ("id, n, body, url".to_owned(), Some("body".to_owned()))
     );
-    assert_eq!(advice(r#"{"n": 1}"#), "no key \"text\" (keys present: n)");
+    assert_eq!(found(r#"{"n": 1}"#), ("n".to_owned(), None));
     let deep = format!(r#"{{"n": {}{}}}"#, "[".repeat(5000), "]".repeat(5000));
-    assert_eq!(advice(&deep), "no key \"text\" (keys present: n)");
+    assert_eq!(found(&deep), ("n".to_owned(), None));
+}
+
+#[test]
+fn every_beginning_of_a_record_breaks_off() {
+    let keys = JsonlConfig::default();
+    let line = r#"{"a": [1.5e-3, -2, true, null, {"b": "\u00e9\ud83d\ude00 \\\" é😀"}], "id": 17, "text": "the \n é end"}"#;
+    assert!(parse(line.as_bytes(), &keys).is_ok());
+    assert!(!breaks_off(line.as_bytes(), &keys));
+    for end in 1..line.len() {
+        assert!(
+            breaks_off(&line.as_bytes()[..end], &keys),
+            "{}",
+            &line[..line.floor_char_boundary(end)]
+        );
+    }
+    for whole in ["", " ", "[1]", "nul x", r#"{"content": "x"}"#, r#"{"text": "ok"} tra"#] {
+        assert!(!breaks_off(whole.as_bytes(), &keys), "{whole}");
+    }
 }
 
 #[test]
@@ -112,11 +136,7 @@ fn null_is_no_text_and_no_fault() {
 #[test]
 fn other_values_are_named() {
     for (line, name, words) in [
-        (
-            r#"{"content": "a", "id": 1}"#,
-            "missing_key",
-            "(keys present: content, id). Use --text-key content",
-        ),
+        (r#"{"content": "a", "id": 1}"#, "missing_key", "(keys present: content, id)"),
         (r#"{}"#, "missing_key", r#"no key "text" (keys present: )"#),
         (r#"{"text": 42}"#, "wrong_type", r#"key "text" holds a number, not a string"#),
         (r#"{"text": ["a", "b"]}"#, "wrong_type", "an array"),

@@ -1,0 +1,126 @@
+//! The model under evaluation: what is known of it without its weights, and with them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use corpus::tokenizer::Tokenizer;
+use corpus::{Observer, TokenizerIdentity};
+use training::checkpoint::Checkpoint;
+use training::inference::Scorer;
+use training::model::Gpt2Config;
+use training::parallel::TokenScore;
+
+use crate::batches::Batches;
+use crate::config::EvalPlan;
+use crate::error::EvalError;
+
+/// A model without its weights: all that is needed to prepare a test set for it.
+#[derive(Clone)]
+pub struct ModelIdentity {
+    /// Folder of its checkpoint.
+    pub checkpoint: PathBuf,
+    /// Optimizer steps that the checkpoint has behind it.
+    pub step: u64,
+    /// Its sizes.
+    pub config: Gpt2Config,
+    /// The tokenizer it was trained with.
+    pub tokenizer: Arc<dyn Tokenizer>,
+}
+
+/// A model that scores tokens.
+pub struct EvaluatedModel {
+    /// What it is.
+    pub identity: ModelIdentity,
+    /// Computes its losses and predictions.
+    pub scorer: Scorer,
+}
+
+impl ModelIdentity {
+    /// The model of `checkpoint`.
+    ///
+    /// # Errors
+    ///
+    /// When its tokenizer is not found or is not the one that the model was trained with.
+    pub fn new(checkpoint: &Checkpoint) -> Result<Self, EvalError> {
+        Ok(Self {
+            checkpoint: checkpoint.folder().to_owned(),
+            step: checkpoint.step(),
+            config: checkpoint.model_config().clone(),
+            tokenizer: open_tokenizer(checkpoint.tokenizer())?,
+        })
+    }
+
+    /// The tokens of `text`.
+    ///
+    /// # Errors
+    ///
+    /// When the tokenizer gives a token that the model does not have.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, EvalError> {
+        let mut tokens = Vec::new();
+        self.tokenizer.encode(text, &mut tokens);
+        let vocab_size = self.config.vocab_size;
+        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
+            None => Ok(tokens),
+            Some(&token) => {
+                let tokenizer = self.tokenizer.name().to_owned();
+                Err(EvalError::UnknownToken { tokenizer, token, vocab_size })
+            }
+        }
+    }
+}
+
+impl EvaluatedModel {
+    /// Opens the plan's checkpoint on as many ranks as it says.
+    ///
+    /// # Errors
+    ///
+    /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not
+    /// found or is not the one that the model was trained with.
+    pub fn open(plan: &EvalPlan) -> Result<Self, EvalError> {
+        let checkpoint = Checkpoint::open(&plan.checkpoint)?;
+        let identity = ModelIdentity::new(&checkpoint)?;
+        let scorer = Scorer::new(&identity.config, checkpoint, plan.tensor_parallel_size)?;
+        Ok(Self { identity, scorer })
+    }
+
+    /// Scores every window of `batches`: one list for each, in the order of the windows, however
+    /// they were batched.
+    ///
+    /// # Errors
+    ///
+    /// When the model fails or gives a loss that is no number, or `observer` asks to stop.
+    pub fn score(
+        &mut self,
+        batches: &Batches<'_>,
+        observer: &dyn Observer,
+    ) -> Result<Vec<Vec<TokenScore>>, EvalError> {
+        let mut scores = vec![Vec::new(); batches.num_windows()];
+        for batch in batches.iter() {
+            if observer.stop_requested() {
+                return Err(EvalError::Stopped);
+            }
+            for (&window, scored) in batch.indices.iter().zip(self.scorer.score(&batch.windows)?) {
+                if let Some(score) = scored.iter().find(|score| !score.loss.is_finite()) {
+                    return Err(EvalError::NonFinite { loss: score.loss, window });
+                }
+                scores[window] = scored;
+            }
+            observer.advance(batch.windows.len() as u64);
+        }
+        Ok(scores)
+    }
+}
+
+/// The tokenizer of that name, if it still is the same.
+fn open_tokenizer(expected: &TokenizerIdentity) -> Result<Arc<dyn Tokenizer>, EvalError> {
+    let tokenizer = corpus::tokenizer::open(&expected.name)?;
+    let found = tokenizer.fingerprint();
+    if found != expected.fingerprint {
+        return Err(EvalError::OtherTokenizer {
+            name: expected.name.clone(),
+            expected: expected.fingerprint.clone(),
+            found,
+        });
+    }
+    Ok(tokenizer)
+}

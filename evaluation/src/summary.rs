@@ -1,0 +1,80 @@
+//! What an evaluation would do, found without running the model.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use training::checkpoint::Checkpoint;
+use training::model::Gpt2Config;
+
+use crate::config::EvalPlan;
+use crate::error::EvalError;
+use crate::model::ModelIdentity;
+
+/// What a plan amounts to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvalSummary {
+    /// Folder of the checkpoint.
+    pub checkpoint: PathBuf,
+    /// Optimizer steps that the checkpoint has behind it.
+    pub step: u64,
+    /// The model's sizes.
+    pub model: Gpt2Config,
+    /// Parameters of the whole model, its vocabulary padded for the ranks that would share it.
+    pub parameters: u64,
+    /// Name of the tokenizer.
+    pub tokenizer: String,
+    /// Ranks that would share the model.
+    pub tensor_parallel_size: usize,
+    /// Windows or examples per forward pass.
+    pub micro_batch_size: usize,
+    /// What each task would do, in the order of the report.
+    pub tasks: Vec<TaskSummary>,
+}
+
+/// What one task would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TaskSummary {
+    /// Name of the task.
+    pub task: String,
+    /// The test set.
+    pub data: PathBuf,
+    /// Tokens of the test set.
+    pub tokens: usize,
+    /// Windows that would be scored; `None` for a task of examples.
+    pub windows: Option<usize>,
+    /// Examples that would be scored; `None` for a task of windows.
+    pub examples: Option<usize>,
+    /// Tokens that would be predicted.
+    pub targets: usize,
+    /// Forward passes.
+    pub forward_passes: usize,
+    /// Positions that these compute, padding included: the cost is about twice the parameters for each, in floating-point
+    /// operations.
+    pub token_positions: usize,
+    /// Whether a limit would leave some of the test set unscored.
+    pub partial: bool,
+}
+
+impl EvalPlan {
+    /// What the plan amounts to. Reads the checkpoint's manifest and the test sets, and runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model.
+    pub fn summary(&self) -> Result<EvalSummary, EvalError> {
+        let model = ModelIdentity::new(&Checkpoint::open(&self.checkpoint)?)?;
+        let ranks = self.tensor_parallel_size.get();
+        model.config.check_tensor_parallel(ranks)?;
+        let tasks = self.tasks.iter().map(|task| task.summary(&model, self));
+        Ok(EvalSummary {
+            tasks: tasks.collect::<Result<_, _>>()?,
+            parameters: model.config.num_parameters(ranks) as u64,
+            tokenizer: model.tokenizer.name().to_owned(),
+            checkpoint: model.checkpoint,
+            step: model.step,
+            model: model.config,
+            tensor_parallel_size: ranks,
+            micro_batch_size: self.micro_batch_size.get(),
+        })
+    }
+}

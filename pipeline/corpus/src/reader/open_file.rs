@@ -1,0 +1,112 @@
+//! One file of a source, before it is opened and while it is read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::broken::{Break, BrokenFile, Stop};
+use super::files::SourceFile;
+use super::form::Form;
+use super::jsonl::JsonlReader;
+use super::text_file::TextReader;
+use super::{Item, JsonlConfig, OnBadLine, SourceFormat};
+use crate::CorpusError;
+
+/// A file that is still to be opened.
+#[derive(Debug)]
+pub(super) struct PendingFile {
+    source: Arc<str>,
+    path: Arc<Path>,
+    bytes: u64,
+    form: Form,
+    keys: Keys,
+}
+
+/// The formats of [`SourceFormat`], with what a reader of a file needs of them.
+#[derive(Debug, Clone)]
+pub(super) enum Keys {
+    Jsonl(Arc<JsonlConfig>),
+    Text,
+}
+
+impl Keys {
+    pub(super) fn of(format: &SourceFormat) -> Self {
+        match format {
+            SourceFormat::Jsonl(keys) => Self::Jsonl(Arc::new(keys.clone())),
+            SourceFormat::Text(_) => Self::Text,
+        }
+    }
+}
+
+impl PendingFile {
+    pub(super) fn new(source: Arc<str>, file: SourceFile, keys: Keys) -> Self {
+        Self { source, path: file.path.into(), bytes: file.bytes, form: file.form, keys }
+    }
+
+    /// Size of the file on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn open(self) -> Result<OpenFile, CorpusError> {
+        let Self { source, path, bytes, form, keys } = self;
+        let reader = match keys {
+            Keys::Jsonl(keys) => {
+                Reader::Jsonl(JsonlReader::open(source, path.clone(), form, keys)?)
+            }
+            Keys::Text => Reader::Text(TextReader::new(source, path.clone(), form)),
+        };
+        Ok(OpenFile { path, bytes, documents: 0, reader })
+    }
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    path: Arc<Path>,
+    bytes: u64,
+    /// Documents read from it so far.
+    documents: u64,
+    reader: Reader,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Jsonl(JsonlReader),
+    Text(TextReader),
+}
+
+impl OpenFile {
+    /// The next item, or `None` at the end of the file.
+    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
+        let item = match &mut self.reader {
+            Reader::Jsonl(reader) => reader.next_item(on_bad_line),
+            Reader::Text(reader) => reader.next_item(on_bad_line),
+        }?;
+        self.documents += u64::from(item.as_ref().is_some_and(Item::is_document));
+        Ok(item)
+    }
+
+    /// Size of the file on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of the file on disk that were read so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        match &self.reader {
+            Reader::Jsonl(reader) => reader.bytes_read(),
+            Reader::Text(_) => 0,
+        }
+    }
+
+    /// What is said of this file, which breaks off at `at`.
+    pub(super) fn broken_at(&self, at: &Break) -> BrokenFile {
+        BrokenFile {
+            path: self.path.clone(),
+            documents: self.documents,
+            byte_offset: at.byte_offset,
+            line: at.line,
+            problem: at.problem.clone(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Which n-grams of the test sets a text holds, and which items hold them.
+
+use std::ops::Range;
+use std::path::Path;
+
+use corpus::NormalizedText;
+
+use super::screen::{Screen, push_word_ends};
+use super::test_set::{self, TestItem};
+use crate::CurationError;
+use crate::key_hash::HashKeyedMap;
+
+/// The n-grams of all items, for one number of words.
+pub(super) struct NGramIndex {
+    pub(super) ngram_words: usize,
+    screen: Screen,
+    /// Number of each distinct n-gram, by its hash.
+    numbers: HashKeyedMap<u128, u32>,
+    /// For each n-gram by its number, the items that hold it, ascending.
+    holders: Vec<Vec<u32>>,
+    items: Vec<ItemNGrams>,
+}
+
+/// The n-grams of one item.
+pub(super) struct ItemNGrams {
+    /// Number of the n-gram at each position of the text.
+    pub(super) positions: Vec<u32>,
+    /// Number of distinct ones.
+    pub(super) distinct: usize,
+}
+
+/// What a text has in common with the test sets.
+pub(super) struct Matches {
+    /// The shared n-grams, by number: ascending and distinct.
+    pub(super) ngrams: Vec<u32>,
+    /// Each place of a shared n-gram in bytes of the text, and its number, in text order.
+    places: Vec<(Range<usize>, u32)>,
+    /// Distinct n-grams of the text.
+    document_ngrams: usize,
+}
+
+/// What a document and one item have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// Index of the item, in the order of the test sets.
+    pub item: usize,
+    /// Distinct n-grams of the item.
+    pub item_ngrams: usize,
+    /// Distinct n-grams of the document.
+    pub document_ngrams: usize,
+    /// Distinct n-grams that both hold.
+    pub shared: usize,
+    /// Bytes of the document's text that the n-grams behind the verdict cover, in order and without overlap.
+    pub spans: Vec<Range<usize>>,
+}
+
+impl NGramIndex {
+    /// Indexes the n-grams of `ngram_words` words, at least one.
+    ///
+    /// # Errors
+    ///
+    /// [`CurationError::TestSet`] for a file in which no item has an n-gram.
+    pub(super) fn new(
+        ngram_words: usize,
+        items: &[(TestItem, String)],
+    ) -> Result<Self, CurationError> {
+        let texts = items.iter().map(|(_, text)| text.as_str());
+        let mut index = Self {
+            ngram_words,
+            screen: Screen::new(ngram_words, texts.clone()),
+            numbers: HashKeyedMap::default(),
+            holders: Vec::new(),
+            items: Vec::new(),
+        };
+        texts.for_each(|text| index.add(text));
+        index.check_files(items)?;
+        Ok(index)
+    }
+
+    fn add(&mut self, text: &str) {
+        let item = u32::try_from(self.items.len()).expect("fewer than 2^32 items");
+        let normalized = NormalizedText::new(text);
+        let mut positions = Vec::new();
+        let mut distinct = 0;
+        for ngram in normalized.ngrams(self.ngram_words) {
+            let next = u32::try_from(self.holders.len()).expect("fewer than 2^32 n-grams");
+            let number = *self.numbers.entry(ngram.hash).or_insert(next);
+            if number == next {
+                self.holders.push(Vec::new());
+            }
+            let holders = &mut self.holders[number as usize];
+            if holders.last() != Some(&item) {
+                holders.push(item);
+                distinct += 1;
+            }
+            positions.push(number);
+        }
+        self.items.push(ItemNGrams { positions, distinct });
+    }
+
+    /// Refuses a file with which nothing would be found.
+    fn check_files(&self, items: &[(TestItem, String)]) -> Result<(), CurationError> {
+        let paired: Vec<(&Path, &ItemNGrams)> =
+            items.iter().map(|(item, _)| &*item.file).zip(&self.items).collect();
+        for of_file in paired.chunk_by(|(one, _), (next, _)| one == next) {
+            if of_file.iter().all(|(_, ngrams)| ngrams.distinct == 0) {
+                let words = self.ngram_words;
+                let problem = format!(
+                    "no item has the {words} words of an n-gram, so nothing would be found. Set a \
+                     lower ngram_words, or name another file in test_sets"
+                );
+                return Err(test_set::fault(of_file[0].0, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The n-grams of each item, in the order of the test sets.
+    pub(super) fn items(&self) -> &[ItemNGrams] {
+        &self.items
+    }
+
+    /// Number of distinct n-grams of all items.
+    pub(super) fn num_distinct(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// What `text` shares with the test sets, if anything; `words` are the hashes of its words, from the screen.
+    pub(super) fn matches(&self, text: &str, words: &[u64]) -> Option<Matches> {
+        let mut runs = Vec::with_capacity(words.len());
+        let hits = self.screen.hits(words, &mut runs);
+        if hits.is_empty() {
+            return None;
+        }
+        let mut ends = Vec::with_capacity(words.len());
+        push_word_ends(text, &mut ends);
+        let mut places = Vec::new();
+        for stretch in hits.chunk_by(|one, next| one + 1 == *next) {
+            self.compare(text, &ends, stretch, &mut places);
+        }
+        let mut ngrams: Vec<u32> = places.iter().map(|&(_, number)| number).collect();
+        ngrams.sort_unstable();
+        ngrams.dedup();
+        if ngrams.is_empty() {
+            return None;
+        }
+        runs.sort_unstable();
+        runs.dedup();
+        Some(Matches { ngrams, places, document_ngrams: runs.len() })
+    }
+
+    /// Adds the n-grams at the consecutive positions of a stretch that a test set really holds.
+    fn compare(
+        &self,
+        text: &str,
+        ends: &[usize],
+        stretch: &[usize],
+        places: &mut Vec<(Range<usize>, u32)>,
+    ) {
+        let (first, last) = (stretch[0], stretch[stretch.len() - 1]);
+        let start = if first == 0 { 0 } else { ends[first - 1] };
+        let words = NormalizedText::new(&text[start..ends[last + self.ngram_words - 1]]);
+        for ngram in words.ngrams(self.ngram_words) {
+            if let Some(&number) = self.numbers.get(&ngram.hash) {
+                places.push((start + ngram.span.start..start + ngram.span.end, number));
+            }
+        }
+    }
+
+    /// The first item of whose n-grams the text holds more than half, or that holds more than half of the text's.
+    pub(super) fn covered_item(&self, matches: &Matches) -> Option<Shared> {
+        let (item, shared) = self.shared_by_item(matches).into_iter().find(|&(item, shared)| {
+            2 * shared > self.items[item as usize].distinct || 2 * shared > matches.document_ngrams
+        })?;
+        let is_of_item = |number: u32| self.holders[number as usize].binary_search(&item).is_ok();
+        Some(self.shared(matches, item, shared, is_of_item))
+    }
+
+    /// The item that shares the most n-grams with the text, the first of equals, with all places of shared n-grams.
+    pub(super) fn closest_item(&self, matches: &Matches) -> Shared {
+        let (item, shared) = self
+            .shared_by_item(matches)
+            .into_iter()
+            .rev()
+            .max_by_key(|&(_, shared)| shared)
+            .expect("there are matches, and an item holds each");
+        self.shared(matches, item, shared, |_| true)
+    }
+
+    /// The number of distinct n-grams that each item shares with the text, by item, for those that share any.
+    fn shared_by_item(&self, matches: &Matches) -> Vec<(u32, usize)> {
+        let mut items: Vec<u32> =
+            matches.ngrams.iter().flat_map(|&it| &self.holders[it as usize]).copied().collect();
+        items.sort_unstable();
+        items.chunk_by(|one, next| one == next).map(|same| (same[0], same.len())).collect()
+    }
+
+    fn shared(
+        &self,
+        matches: &Matches,
+        item: u32,
+        shared: usize,
+        counts: impl Fn(u32) -> bool,
+    ) -> Shared {
+        let places = matches.places.iter().filter(|(_, number)| counts(*number));
+        Shared {
+            item: item as usize,
+            item_ngrams: self.items[item as usize].distinct,
+            document_ngrams: matches.document_ngrams,
+            shared,
+            spans: joined(places.map(|(span, _)| span.clone())),
+        }
+    }
+}
+
+/// Joins spans, ordered by their start, that overlap or touch.
+fn joined(spans: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => joined.push(span),
+        }
+    }
+    joined
+}

@@ -1,0 +1,84 @@
+//! What reading said beside documents: files that were left out or broke off, and records that could not be read.
+
+use corpus::reader::{BrokenFile, Skipped, Sources};
+use serde::{Deserialize, Serialize};
+
+use crate::records::RejectRecord;
+
+/// Everything of the input that is no document.
+pub(crate) struct Input {
+    /// Bytes of the input files on disk.
+    pub(crate) bytes: u64,
+    pub(crate) skipped_files: Vec<SkippedFile>,
+    pub(crate) truncated_files: Vec<TruncatedFile>,
+    pub(crate) rejects: Vec<RejectRecord>,
+}
+
+/// A file or folder that was left out of the input though nobody asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedFile {
+    /// The file or folder.
+    pub file: String,
+    /// Why it was left out.
+    pub reason: String,
+}
+
+/// A file that breaks off or is damaged, and of which the documents before the break were kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TruncatedFile {
+    /// The file.
+    pub file: String,
+    /// Documents before the break.
+    pub documents: u64,
+    /// Where the text breaks off, in bytes of the uncompressed text.
+    pub byte_offset: u64,
+    /// What is wrong with the file.
+    pub problem: String,
+}
+
+impl Input {
+    /// What `sources` have said, once they are read to their end.
+    pub(crate) fn of(sources: &Sources, rejects: Vec<RejectRecord>) -> Self {
+        Self {
+            bytes: sources.total_bytes(),
+            skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
+            truncated_files: sources.broken().iter().map(TruncatedFile::from).collect(),
+            rejects,
+        }
+    }
+
+    /// Sentences for the report; the reader has logged them when it met the files.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(SkippedFile { file, reason }) = self.skipped_files.first() {
+            let number = self.skipped_files.len();
+            warnings.push(format!(
+                "{number} files and folders were left out of the input, such as {file} ({reason})"
+            ));
+        }
+        warnings.extend(self.truncated_files.iter().map(|truncated| {
+            let TruncatedFile { file, documents, byte_offset, problem } = truncated;
+            format!(
+                "{file} breaks off at byte {byte_offset}, after {documents} documents: {problem}"
+            )
+        }));
+        warnings
+    }
+}
+
+impl From<&Skipped> for SkippedFile {
+    fn from(skipped: &Skipped) -> Self {
+        Self { file: skipped.path.display().to_string(), reason: skipped.reason.to_string() }
+    }
+}
+
+impl From<&BrokenFile> for TruncatedFile {
+    fn from(broken: &BrokenFile) -> Self {
+        Self {
+            file: broken.path.display().to_string(),
+            documents: broken.documents,
+            byte_offset: broken.byte_offset,
+            problem: broken.problem.to_string(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A log of a run: a file with one JSON object per line, each of which names the step it belongs
+//! to.
+//!
+//! Lines are written whole and at once, so that a killed run keeps every step that it logged. A
+//! resumed run drops the lines of steps that its checkpoint does not have, and does these steps
+//! again: the file of a run that was stopped a hundred times reads as that of one that never was.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::TrainError;
+
+/// Writer of a log.
+#[derive(Debug)]
+pub(crate) struct JsonLines {
+    path: PathBuf,
+    file: File,
+}
+
+impl JsonLines {
+    /// Opens the log at `path` of a run that goes on after `done_steps` steps; makes it where there
+    /// is none. Hands every line that stays to `read`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or written, or has a line that no run wrote.
+    pub(crate) fn open(
+        path: &Path,
+        done_steps: u64,
+        read: impl FnMut(&Value),
+    ) -> Result<Self, TrainError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(|source| TrainError::io("open", path, source))?;
+        let kept = bytes_until(&file, path, done_steps, read)?;
+        file.set_len(kept).map_err(|source| TrainError::io("write", path, source))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes one line.
+    ///
+    /// # Errors
+    ///
+    /// When the line cannot be written.
+    pub(crate) fn push<T: Serialize>(&mut self, line: &T) -> Result<(), TrainError> {
+        let mut json = serde_json::to_vec(line).expect("lines are plain data");
+        json.push(b'\n');
+        self.file.write_all(&json).map_err(|source| TrainError::io("write", &self.path, source))
+    }
+}
+
+/// Length of the lines of the first `done_steps` steps, which stand in the order of the steps. What
+/// follows the last end of a line was cut off by a death.
+fn bytes_until(
+    file: &File,
+    path: &Path,
+    done_steps: u64,
+    mut read: impl FnMut(&Value),
+) -> Result<u64, TrainError> {
+    let (mut reader, mut bytes, mut kept) = (BufReader::new(file), Vec::new(), 0);
+    for number in 1.. {
+        bytes.clear();
+        let length = reader
+            .read_until(b'\n', &mut bytes)
+            .map_err(|source| TrainError::io("read", path, source))?;
+        if bytes.last() != Some(&b'\n') {
+            break;
+        }
+        let line: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let Some(step) = line["step"].as_u64() else {
+            return Err(TrainError::LogLine { path: path.to_owned(), line: number });
+        };
+        if step > done_steps {
+            break;
+        }
+        read(&line);
+        kept += length as u64;
+    }
+    Ok(kept)
+}
