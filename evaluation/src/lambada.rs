@@ -115,6 +115,8 @@ pub struct Settings {
     pub window: usize,
     /// The model's tokenizer.
     pub tokenizer: String,
+    /// Tokens of the model's vocabulary, without padding.
+    pub vocab_size: usize,
     /// What happens to the rows that only pad the vocabulary: `masked`, they are never predicted.
     pub padded_vocabulary: &'static str,
     /// The test file.
@@ -259,6 +261,7 @@ impl Lambada {
             target_perplexity: "exp(mean over examples of the last word's summed negative log-likelihood)",
             window: model.config.seq_length,
             tokenizer: model.tokenizer.name().to_owned(),
+            vocab_size: model.config.vocab_size,
             padded_vocabulary: "masked",
             data: self.data.clone(),
             published_test_set: test.is_published(),
