@@ -7,9 +7,11 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
+use curation::records::Location;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
 use crate::exit::Usage;
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
@@ -72,6 +74,10 @@ pub(crate) struct DedupArgs {
     /// Replace the data folder OUT if it is there already.
     #[arg(long)]
     overwrite: bool,
+
+    /// Print the resolved configuration with the source of each value, and the files and steps; write nothing, read no document.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -117,7 +123,13 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
+    let written = ResolvedConfig::of(&resolved)?;
     let mut plan = resolved.config.validate()?;
+    if args.dry_run {
+        let plan = plan.summary().map_err(|error| failure(error, &args.out))?;
+        written.print(&plan, global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.overwrite {
         plan.existing = Existing::Replace;
     }
@@ -232,12 +244,17 @@ pub(crate) fn summary(report: &CurationReport) -> String {
         text.push_str(&format!(
             "largest cluster: {} documents, such as {} (kept) and {} (Jaccard {:.2})\n",
             largest.size,
-            largest.example.kept.file,
-            largest.example.removed.file,
+            place(&largest.example.kept),
+            place(&largest.example.removed),
             largest.example.jaccard
         ));
     }
     text
+}
+
+/// `file:line`, or the file alone where it is one document.
+fn place(location: &Location) -> String {
+    location.line.map_or_else(|| location.file.clone(), |line| format!("{}:{line}", location.file))
 }
 
 fn row(name: &str, count: u64) -> Vec<String> {
