@@ -4,13 +4,14 @@
 mod generate;
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::reader::{OnBadLine, SourceConfig};
 use corpus::{DataFolder, Existing, Observer, Silent, Unit};
 use curation::config::{LengthConfig, NearDuplicatesConfig};
-use curation::decontaminate::DecontaminationConfig;
+use curation::decontaminate::{DecontaminationConfig, NGramConfig};
 use curation::filter::DropReason;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 use serde_json::{Value, json};
@@ -436,6 +437,53 @@ fn the_manifest_holds_the_config_and_the_counts() {
     assert!((read.seconds - report.seconds).abs() < 1e-9); // JSON may cost the last bit
     read.seconds = report.seconds;
     assert_eq!(read, report);
+}
+
+#[test]
+fn a_summary_tells_what_a_plan_amounts_to_without_reading_a_document() {
+    let workspace = Workspace::new();
+    workspace.write("in/b.jsonl", "no JSON at all");
+    workspace.write("in/a.jsonl", "");
+    workspace.write("in/.hidden.jsonl", "");
+    let wiki = workspace.write("wiki.tokens", &format!(" = Title = \n {} \n", words(1, 20)));
+    let item = |seed| json!({"text": words(seed, 10)}).to_string();
+    let lambada = workspace.write("lambada.jsonl", &format!("{}\n{}\n", item(2), item(3)));
+    let mut table = DecontaminationConfig::by_article(vec![wiki.clone(), lambada.clone()]);
+    table.ngram = Some(NGramConfig { ngram_words: NonZeroUsize::new(5).unwrap() });
+    let config = CurationConfig { decontamination: Some(table), ..workspace.config() };
+    let summary = serde_json::to_value(config.validate().unwrap().summary().unwrap()).unwrap();
+
+    let files = [("in/a.jsonl", 0), ("in/b.jsonl", 14)].map(
+        |(name, bytes)| json!({"file": workspace.path(name).display().to_string(), "bytes": bytes}),
+    );
+    assert_eq!(
+        summary["sources"],
+        json!([{"name": "test", "format": "jsonl", "files": files, "bytes": 14}])
+    );
+    assert_eq!((&summary["bytes"], &summary["min_tokens"]), (&json!(14), &json!(128)));
+    let hidden = workspace.path("in/.hidden.jsonl").display().to_string();
+    assert_eq!(summary["skipped_files"], json!([{"file": hidden, "reason": "hidden"}]));
+    assert_eq!(summary["tokenizer"]["vocab_size"], 50_257);
+    let counts = |of_8: u64, of_5: u64| {
+        json!([
+            {"ngram_words": 8, "positions": of_8, "distinct": of_8},
+            {"ngram_words": 5, "positions": of_5, "distinct": of_5},
+        ])
+    };
+    assert_eq!(
+        summary["decontamination"],
+        json!({
+            "rules": [{"rule": "article", "ngram_words": 8}, {"rule": "ngram", "ngram_words": 5}],
+            "test_sets": [
+                {"file": wiki.display().to_string(), "items": 1, "ngrams": counts(14, 17)},
+                {"file": lambada.display().to_string(), "items": 2, "ngrams": counts(6, 12)},
+            ],
+            "titles": null,
+        })
+    );
+    assert_eq!(summary["near_duplicates"]["threshold"], 0.7);
+    assert_eq!(summary["near_duplicates"]["bands"], 26);
+    assert_eq!(workspace.leftovers(), ["lambada.jsonl", "wiki.tokens"]);
 }
 
 #[test]
