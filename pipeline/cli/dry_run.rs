@@ -163,8 +163,11 @@ fn plan_rows(plan: &Value, indent: &str, is_bytes: bool, rows: &mut Vec<(String,
 fn list_rows(items: &[Value], indent: &str, rows: &mut Vec<(String, String)>) {
     for item in items.iter().take(MAX_ENTRIES) {
         let Value::Object(entries) = item else { continue };
-        let entries: Map<_, _> =
-            entries.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let entries: Map<_, _> = entries
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
         let mut values = entries.iter();
         let name = values.next().map_or_else(String::new, |(_, name)| shown(name, false));
         if entries.len() <= MAX_VALUES_IN_A_ROW && !entries.values().any(is_section) {
