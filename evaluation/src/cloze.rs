@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use corpus::Document;
-use corpus::reader::{Item, OnBadLine, Reject, RejectReason, SourceConfig, Sources};
+use corpus::reader::{Item, OnBadLine, ReadPolicy, Reject, RejectReason, SourceConfig, Sources};
 use training::inference::Window;
 
 use crate::error::EvalError;
@@ -50,7 +50,8 @@ pub struct Question {
 /// the line.
 pub fn read(path: &Path) -> Result<Vec<Document>, EvalError> {
     let mut passages = Vec::new();
-    for item in Sources::open(&[SourceConfig::jsonl(path)], OnBadLine::Skip)? {
+    let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
+    for item in Sources::open(&[SourceConfig::jsonl(path)], policy)? {
         match item? {
             Item::Document(document) | Item::Repaired(document, _) => {
                 passages.push(checked(document)?);

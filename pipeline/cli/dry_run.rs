@@ -154,6 +154,8 @@ fn plan_rows(plan: &Value, indent: &str, is_bytes: bool, rows: &mut Vec<(String,
                 rows.push((name, HumanCount(items.len() as u64).to_string()));
                 list_rows(items, &format!("{indent}  "), rows);
             }
+            // A seed is a name, not an amount.
+            value if key == "seed" => rows.push((name, value.to_string())),
             value => rows.push((name, shown(value, is_bytes))),
         }
     }
@@ -169,7 +171,10 @@ fn list_rows(items: &[Value], indent: &str, rows: &mut Vec<(String, String)>) {
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         let mut values = entries.iter();
-        let name = values.next().map_or_else(String::new, |(_, name)| shown(name, false));
+        let name = values.next().map_or_else(String::new, |(key, value)| match value {
+            Value::String(name) => name.clone(),
+            value => format!("{} {}", words_of(key), shown(value, false)),
+        });
         if entries.len() <= MAX_VALUES_IN_A_ROW && !entries.values().any(is_section) {
             let values = values.map(|(key, value)| match shown(value, counts_bytes(key)) {
                 size if counts_bytes(key) => size,
@@ -206,10 +211,20 @@ fn shown(value: &Value, is_bytes: bool) -> String {
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(bytes), _) if is_bytes => HumanBytes(bytes).to_string(),
             (Some(count), _) => HumanCount(count).to_string(),
-            (None, Some(small)) if small.abs() < 0.1 => format!("{small:.4}"),
-            (None, Some(number)) => format!("{number:.2}"),
+            (None, Some(number)) => rounded(number),
             (None, None) => number.to_string(),
         },
         value => value.to_string(),
     }
+}
+
+/// A number with two decimals, or two figures where it is small; in full where it is short.
+fn rounded(number: f64) -> String {
+    let full = number.to_string();
+    if full.len() <= 6 {
+        return full;
+    }
+    let zeros = -number.abs().log10().floor();
+    let decimals = if zeros.is_finite() && zeros > 1.0 { zeros as usize + 1 } else { 2 };
+    format!("{number:.decimals$}")
 }
