@@ -214,7 +214,7 @@ fn a_dry_run_lists_files_and_steps_and_reads_no_document() {
     }
     let table = pipeline_in(&dir, line).success().stdout;
     for part in
-        ["[[source]]\n", "text_key = \"body\"  # --text-key", "in.jsonl", " 15 B", " 1234\n"]
+        ["[[source]]\n", "text_key = \"body\" ", "# --text-key\n", "in.jsonl", " 15 B", " 1234\n"]
     {
         assert!(table.contains(part), "{part}: {table}");
     }
