@@ -25,7 +25,8 @@ fn lines_of(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A folder with a corpus of six documents in `data` and a configuration for a model of a few thousand parameters in `train.toml`.
+/// A folder with a corpus of six documents in `data` and a configuration for a model of a few
+/// thousand parameters in `train.toml`.
 fn tiny_corpus() -> Dir {
     let dir = Dir::new();
     let texts: Vec<String> = (0..6).map(|seed| words(seed, 300)).collect();

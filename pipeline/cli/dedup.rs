@@ -24,24 +24,29 @@ Examples:
   Records that keep their text elsewhere, and some that cannot be read:
     pipeline dedup corpus.jsonl --out data/mine --text-key content --on-bad-line skip
   A configuration, with one of its values changed:
-    pipeline dedup --config configs/data/openwebtext.toml --out data/owt --set length.min_tokens=64";
+    pipeline dedup --config configs/data/openwebtext.toml --out data/owt \\
+        --set length.min_tokens=64";
 
 /// Curate a corpus: filter, remove duplicates and test data, tokenize, shard.
 ///
-/// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles of a test set, and documents whose Jaccard
-/// similarity with an earlier kept one is above 0.7. Every dropped document is listed with its reason and witness in OUT/removed.jsonl,
-/// the counts are in OUT/report.json. OUT appears when it is complete.
+/// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles
+/// of a test set, and documents whose Jaccard similarity with an earlier kept one is above 0.7.
+/// Every dropped document is listed with its reason and witness in OUT/removed.jsonl, the counts
+/// are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DedupArgs {
-    /// Files, folders or quoted globs of JSONL, or of text as one document per file; `.gz` and `.zst` are unpacked.
+    /// Files, folders or quoted globs of JSONL, or of text as one document per file; `.gz` and
+    /// `.zst` are unpacked.
     ///
-    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, and each may end in `.gz` or `.zst`. A
-    /// folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, and
+    /// each may end in `.gz` or `.zst`. A folder or glob must hold one form only. Hidden files and
+    /// links to folders are left out and listed.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
-    /// Configuration of the corpus (TOML), in place of INPUT; its paths are relative to the working folder.
+    /// Configuration of the corpus (TOML), in place of INPUT; its paths are relative to the working
+    /// folder.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -75,7 +80,8 @@ pub(crate) struct DedupArgs {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print the resolved configuration with the source of each value, and the files and steps; write nothing, read no document.
+    /// Print the resolved configuration with the source of each value, and the files and steps;
+    /// write nothing, read no document.
     #[arg(long)]
     dry_run: bool,
 }
@@ -154,7 +160,8 @@ pub(crate) fn run(
 fn failure(error: CurationError, out: &Path) -> anyhow::Error {
     match error {
         CurationError::Stopped => anyhow!(
-            "stopped by a signal: {} was not written, and nothing half done is left. The same command begins again",
+            "stopped by a signal: {} was not written, and nothing half done is left. \
+             The same command begins again",
             out.display()
         ),
         error => anyhow::Error::new(error).context("cannot curate the corpus"),
@@ -162,7 +169,8 @@ fn failure(error: CurationError, out: &Path) -> anyhow::Error {
 }
 
 impl DedupArgs {
-    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and overrides on top.
+    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and
+    /// overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<CurationConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--tokenizer", "tokenizer", self.tokenizer.as_ref())?);

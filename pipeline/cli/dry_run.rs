@@ -1,8 +1,8 @@
 //! What `--dry-run` prints: the resolved configuration with the source of each value, and the plan.
 //!
-//! The configuration is shown as the TOML that would give the same run, each value with its origin beside it; the plan is what the stage's
-//! library derives from it without doing the work. As JSON the plan's keys stand at the top, with `config` and
-//! `config_sources` beside them.
+//! The configuration is shown as the TOML that would give the same run, each value with its origin
+//! beside it; the plan is what the stage's library derives from it without doing the work. As JSON
+//! the plan's keys stand at the top, with `config` and `config_sources` beside them.
 
 use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount};

@@ -1,8 +1,8 @@
 //! The `pipeline` program: raw text to the results of the Megatron-LM paper.
 //!
-//! The only place that parses flags, reads configuration files, draws progress and prints. `main` parses and dispatches; each
-//! command is one file and ends in one function of a library: [`dedup`] in `curation::curate`, [`train`] in
-//! `training::train`, [`eval`] in `evaluation::evaluate`.
+//! The only place that parses flags, reads configuration files, draws progress and prints. `main`
+//! parses and dispatches; each command is one file and ends in one function of a library: [`dedup`]
+//! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`.
 
 mod config;
 mod dedup;
@@ -28,8 +28,8 @@ use crate::progress::Progress;
 
 /// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
 ///
-/// Takes raw text to the results of the paper Megatron-LM (Shoeybi et al. 2019). Start with `pipeline demo`, which runs all
-/// three stages on text that this machine already has.
+/// Takes raw text to the results of the paper Megatron-LM (Shoeybi et al. 2019). Start with
+/// `pipeline demo`, which runs all three stages on text that this machine already has.
 #[derive(Debug, Parser)]
 #[command(name = "pipeline", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
@@ -58,9 +58,11 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given more than once.
+    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given
+    /// more than once.
     ///
-    /// Entries of an array are counted from 0: `source.0.jsonl.text_key=body`. What is no TOML is taken as a text.
+    /// Entries of an array are counted from 0: `source.0.jsonl.text_key=body`. What is no TOML is
+    /// taken as a text.
     #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
 

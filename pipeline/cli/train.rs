@@ -32,8 +32,9 @@ Examples:
 
 /// Train a model on a data folder, split over tensor-parallel ranks.
 ///
-/// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest. The same call on an unfinished run goes on
-/// where its newest checkpoint is; Ctrl-C saves one first.
+/// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest.
+/// The same call on an unfinished run goes on where its newest checkpoint is; Ctrl-C saves one
+/// first.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
@@ -60,7 +61,8 @@ pub(crate) struct TrainArgs {
 
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
-    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in every epoch.
+    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
+    /// every epoch.
     #[arg(long)]
     log_samples: bool,
 
@@ -68,7 +70,8 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print the resolved configuration with the source of each value, and what the run amounts to; write nothing.
+    /// Print the resolved configuration with the source of each value, and what the run amounts to;
+    /// write nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -86,7 +89,8 @@ pub(crate) fn run(
     let written = ResolvedConfig::of(&resolved)?;
     if !args.data.join(MANIFEST).is_file() {
         bail!(Usage(anyhow!(
-            "--data {}: no data folder there, for it has no {MANIFEST}; make one with `pipeline dedup`",
+            "--data {}: no data folder there, for it has no {MANIFEST}; \
+             make one with `pipeline dedup`",
             args.data.display()
         )));
     }

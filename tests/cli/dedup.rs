@@ -1,4 +1,5 @@
-//! `pipeline dedup`: what becomes of records and documents, and what is said of inputs that cannot be used.
+//! `pipeline dedup`: what becomes of records and documents, and what is said of inputs that cannot
+//! be used.
 
 use std::fs;
 
