@@ -63,8 +63,24 @@ fn places_where_no_report_can_be_written_are_refused_before_the_work() {
     }
     pipeline_in(&dir, "eval --checkpoint nowhere --task wikitext103 --data test.tokens")
         .refused(2, "nowhere: no checkpoint here");
-    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere")
-        .refused(2, "nowhere");
+    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere --overlap 4")
+        .refused(2, "cannot read test file nowhere");
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_scored_and_writes_nothing() {
+    let dir = tiny_run();
+    let plan = eval(&dir, "--tp 2 --out report.json --dry-run --json").success().json();
+    assert_eq!(plan["step"], 3);
+    assert_eq!(plan["config"]["overlap"], 4);
+    assert_eq!(plan["config_sources"]["overlap"], "--set");
+    assert_eq!(plan["config_sources"]["tensor_parallel_size"], "--tp");
+    assert_eq!(plan["config_sources"]["micro_batch_size"], "default");
+    let scored = eval(&dir, "--json").success().json();
+    assert_eq!(plan["tasks"][0]["targets"], scored["results"][0]["counts"]["targets"]);
+    let table = eval(&dir, "--dry-run").success().stdout;
+    assert!(table.contains("overlap = 4") && table.contains("targets"), "{table}");
+    assert!(!dir.path("report.json").exists());
 }
 
 /// The program on the last words of `lines`.
