@@ -28,6 +28,8 @@ mod screen;
 mod test_set;
 mod title;
 
+use std::mem;
+
 use corpus::Document;
 
 pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleConfig};
@@ -184,7 +186,9 @@ impl Decontamination {
             screen::push_word_hashes(text, &mut words);
         }
         let matches = self.indexes.iter().enumerate().map(|(number, index)| {
-            let matches = index.matches(text, &words);
+            let is_last = number + 1 == self.indexes.len();
+            let words = if is_last { mem::take(&mut words) } else { words.clone() };
+            let matches = index.matches(text, words);
             if let Some(matches) = &matches {
                 seen.mark(number, matches);
             }

@@ -1,7 +1,7 @@
 //! Test sets: what must not be trained on, cut into items.
 //!
-//! The name of a file says its form. What a source would read as JSONL (`*.jsonl`, `*.jsonl.gz`) is a benchmark such as
-//! LAMBADA with one item a line, whose text stands under a key. Every other file is text in WikiText's form: an article
+//! The name of a file says its form. What a source would read as JSONL or Parquet (`*.jsonl`, `*.jsonl.gz`, `*.parquet`) is
+//! a benchmark such as LAMBADA with one item a record, whose text stands under a key. Every other file is text in WikiText's form: an article
 //! begins at each level-1 heading (` = Title = `), and a file without headings is one item. Nothing is compared across the
 //! border of two items.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use corpus::CorpusError;
 use corpus::reader::{
-    Item, JsonlConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
+    Item, JsonlConfig, ParquetConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
 };
 
 use crate::CurationError;
@@ -43,11 +43,9 @@ impl TestItem {
 /// [`CurationError::TestSet`] for a file that cannot be read, that is empty, or in which a record or the encoding is
 /// faulty.
 pub(super) fn read(path: &Path, text_key: &str) -> Result<Vec<(TestItem, String)>, CurationError> {
-    let items = match SourceConfig::detect(path) {
-        Ok(source) if matches!(source.format, SourceFormat::Jsonl(_)) => {
-            read_records(source, text_key)
-        }
-        _ => read_articles(path),
+    let items = match benchmark(path, text_key) {
+        Some(source) => read_records(source),
+        None => read_articles(path),
     };
     let items = items.map_err(|problem| fault(path, problem))?;
     if items.iter().all(|(_, text)| text.trim().is_empty()) {
@@ -61,9 +59,21 @@ pub(super) fn fault(path: &Path, problem: String) -> CurationError {
     CurationError::TestSet { path: path.to_owned(), problem }
 }
 
-fn read_records(source: SourceConfig, text_key: &str) -> Result<Vec<(TestItem, String)>, String> {
-    let keys = JsonlConfig { text_key: text_key.to_owned(), ..JsonlConfig::default() };
-    let source = SourceConfig { format: SourceFormat::Jsonl(keys), ..source };
+/// The file as a source of records; `None` for text.
+fn benchmark(path: &Path, text_key: &str) -> Option<SourceConfig> {
+    let source = SourceConfig::detect(path).ok()?;
+    let text = text_key.to_owned();
+    let format = match source.format {
+        SourceFormat::Jsonl(keys) => SourceFormat::Jsonl(JsonlConfig { text_key: text, ..keys }),
+        SourceFormat::Parquet(columns) => {
+            SourceFormat::Parquet(ParquetConfig { text_column: text, ..columns })
+        }
+        SourceFormat::Text(_) => return None,
+    };
+    Some(SourceConfig { format, ..source })
+}
+
+fn read_records(source: SourceConfig) -> Result<Vec<(TestItem, String)>, String> {
     let sources = Sources::open(&[source], ReadPolicy::default()).map_err(record_problem)?;
     sources
         .filter_map(|item| match item {
