@@ -7,14 +7,7 @@ mod eval;
 mod signals;
 mod train;
 
-use serde_json::{Value, json};
-
-use crate::support::{Dir, Run, pipeline, pipeline_in, words};
-
-/// JSONL of one record per text.
-fn jsonl(texts: &[&str]) -> String {
-    texts.iter().map(|text| format!("{}\n", json!({ "text": text }))).collect()
-}
+use crate::support::{Dir, Run, jsonl, lines_of, pipeline, pipeline_in, words};
 
 /// `pipeline dedup INPUT --out out MORE` in `dir`.
 fn dedup(dir: &Dir, input: &str, more: &str) -> Run {
@@ -25,11 +18,12 @@ fn lines_of(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A folder with a corpus of six documents in `data` and a configuration for a model of a few thousand parameters in `train.toml`.
+/// A folder with a corpus of six documents in `data` and a configuration for a model of a few
+/// thousand parameters in `train.toml`.
 fn tiny_corpus() -> Dir {
     let dir = Dir::new();
     let texts: Vec<String> = (0..6).map(|seed| words(seed, 300)).collect();
-    dir.write("in.jsonl", jsonl(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
+    dir.write("in.jsonl", jsonl(&texts));
     pipeline_in(&dir, "dedup in.jsonl --out data").success();
     dir.write("train.toml", TRAIN);
     dir
@@ -78,7 +72,7 @@ fn help_names_every_command_and_wrong_usage_is_exit_code_2() {
         assert!(pipeline([command, "--help"]).success().stdout.contains("Usage"), "{command}");
     }
     for wrong in
-        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["train", "--tp", "0"]]
+        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["doctor", "--set", "a=1"]]
     {
         let run = pipeline(wrong);
         assert_eq!(run.code, 2, "{wrong:?}");

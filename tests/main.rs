@@ -4,6 +4,7 @@
 
 mod cli;
 mod collective;
+mod curation;
 mod demo;
 mod evaluation;
 mod inference;
@@ -11,6 +12,7 @@ mod kernels;
 mod micro_gpt2;
 mod model;
 mod parallel;
+mod readers;
 mod shards;
 mod support;
 mod tensors;

@@ -43,8 +43,8 @@ impl Run {
         }
     }
 
-    /// The run, if it ended with `code` and a message that holds `part` and speaks of no panic; panics with its messages
-    /// otherwise.
+    /// The run, if it ended with `code` and a message that holds `part` and speaks of no panic;
+    /// panics with its messages otherwise.
     #[track_caller]
     pub(crate) fn refused(self, code: i32, part: &str) -> Self {
         assert_eq!(self.code, code, "standard error:\n{}", self.stderr);
@@ -84,11 +84,22 @@ pub(crate) fn pipeline_with<S: AsRef<OsStr>>(
     Run::of(program().args(args).envs(variables.iter().copied()))
 }
 
-/// The program, without arguments yet, hearing nothing from the environment that changes its messages.
+/// The program, without arguments yet, hearing nothing from the environment that changes its
+/// messages.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pipeline"));
     command.env_remove("RUST_LOG").env_remove("RUST_BACKTRACE");
     command
+}
+
+/// JSONL of one record per text.
+pub(crate) fn jsonl(texts: &[impl AsRef<str>]) -> String {
+    texts.iter().map(|text| format!("{}\n", serde_json::json!({ "text": text.as_ref() }))).collect()
+}
+
+/// The values of a text of JSONL.
+pub(crate) fn lines_of(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// Reads a JSON file.

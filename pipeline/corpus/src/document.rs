@@ -13,7 +13,7 @@ pub struct Provenance {
     pub source: Arc<str>,
     /// File that holds the document.
     pub file: Arc<Path>,
-    /// Line in the file, counted from 1; `None` where the whole file is one document.
+    /// Line in the file, or row of a table, counted from 1; `None` where the whole file is one document.
     pub line: Option<u64>,
     /// The document's own identifier, where its record has one.
     pub id: Option<String>,

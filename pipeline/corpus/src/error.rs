@@ -79,6 +79,19 @@ pub enum CorpusError {
         remedy: String,
     },
 
+    /// A column of a Parquet file that cannot be what it is configured for.
+    #[error("{}: column \"{column}\" is {problem}. Set {key} in [source.parquet]{}", path.display(), text_flag(key))]
+    WrongColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column that was looked for.
+        column: String,
+        /// What is wrong with it.
+        problem: String,
+        /// Key of the configuration that names the column.
+        key: &'static str,
+    },
+
     /// A file that is met twice in one run.
     #[error(
         "{}: read already{}. Its documents would be there twice: name it once",
@@ -152,6 +165,13 @@ pub enum CorpusError {
         remedy: &'static str,
     },
 
+    /// A folder that another run is writing.
+    #[error("{}: another run is writing this folder. Wait for it to end, or choose another output", path.display())]
+    OutputInUse {
+        /// The temporary folder that is held.
+        path: PathBuf,
+    },
+
     /// A JSON file of a data folder that does not read.
     #[error("{}: {source}", path.display())]
     Json {
@@ -174,6 +194,11 @@ pub enum CorpusError {
         /// What is there.
         found: String,
     },
+}
+
+/// The flag that sets the same as a key of the configuration.
+fn text_flag(key: &str) -> &'static str {
+    if key == "text_column" { ", or use --text-key" } else { "" }
 }
 
 impl CorpusError {

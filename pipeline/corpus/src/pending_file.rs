@@ -37,7 +37,8 @@ impl FileSummary {
     }
 }
 
-/// A file being written under a temporary name beside its own; dropped before it is committed, it is gone.
+/// A file being written under a temporary name beside its own; dropped before it is committed, it
+/// is gone.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
@@ -61,7 +62,8 @@ impl PendingFile {
         Self::replace(path)
     }
 
-    /// Begins the file that will be `path`; a file of this name stays as it is until this one is whole.
+    /// Begins the file that will be `path`; a file of this name stays as it is until this one is
+    /// whole.
     ///
     /// # Errors
     ///
@@ -136,7 +138,8 @@ impl PendingFile {
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.renamed {
-            // Nothing is to be done about a file that cannot be removed, and the first error is the one to report.
+            // Nothing is to be done about a file that cannot be removed, and the first error is the
+            // one to report.
             let _ = fs::remove_file(&self.temporary);
         }
     }

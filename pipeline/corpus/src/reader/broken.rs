@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::Item;
 use super::compression::Compression;
+use super::form::{Content, Form};
 use crate::CorpusError;
 
 /// A file that could not be read to its end.
@@ -19,9 +20,10 @@ pub struct BrokenFile {
     pub path: Arc<Path>,
     /// Documents that were read from it before the break.
     pub documents: u64,
-    /// Where its text breaks off, in bytes of the uncompressed text.
+    /// Where its text breaks off, in bytes of the uncompressed text; of a Parquet file, where the row group begins that
+    /// cannot be read.
     pub byte_offset: u64,
-    /// The line that breaks off, counted from 1; `None` where the whole file is one document.
+    /// The line or row that breaks off, counted from 1; `None` where the whole file is one document.
     pub line: Option<u64>,
     /// What is wrong with it.
     pub problem: FileProblem,
@@ -34,15 +36,29 @@ impl fmt::Display for BrokenFile {
         let of_text = of_text(path);
         write!(formatter, "{}: breaks off at byte {byte_offset}{of_text}", path.display())?;
         if let Some(line) = line {
-            write!(formatter, ", in line {line}")?;
+            write!(formatter, ", in {} {line}", unit(path))?;
         }
         let plural = if *documents == 1 { "" } else { "s" };
         write!(formatter, ", after {documents} document{plural}: {problem}")
     }
 }
 
+/// What documents of `path` are numbered by.
+fn unit(path: &Path) -> &'static str {
+    if is_parquet(path) { "row" } else { "line" }
+}
+
+fn is_parquet(path: &Path) -> bool {
+    Form::of_name(path).is_some_and(|form| form.content == Content::Parquet)
+}
+
+/// What the offset of a fault in a record of `path` counts, where it is not the bytes of the file.
+pub(super) fn of_record(path: &Path) -> &'static str {
+    if is_parquet(path) { " of the row's text" } else { of_text(path) }
+}
+
 /// What an offset into `path` counts, where it is not the bytes of the file.
-pub(super) fn of_text(path: &Path) -> &'static str {
+fn of_text(path: &Path) -> &'static str {
     Compression::of_name(path).map_or("", |_| " of its uncompressed text")
 }
 
@@ -83,9 +99,15 @@ pub(super) struct Break {
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The file breaks off; what is done about that is decided by its [`OnBadFile`](super::OnBadFile).
-    Broken(Break),
+    Broken(Box<Break>),
     /// Nothing more can be read at all.
     Failed(CorpusError),
+}
+
+impl From<Break> for Stop {
+    fn from(at: Break) -> Self {
+        Self::Broken(Box::new(at))
+    }
 }
 
 impl From<CorpusError> for Stop {

@@ -45,14 +45,6 @@ impl Compression {
             Self::Zstd => "Zstandard",
         }
     }
-
-    /// The bytes that such a file begins with.
-    pub(super) fn mark(self) -> &'static [u8] {
-        match self {
-            Self::Gzip => b"\x1f\x8b",
-            Self::Zstd => b"\x28\xb5\x2f\xfd",
-        }
-    }
 }
 
 /// The bytes that a compressed file stands for.
@@ -71,7 +63,7 @@ impl fmt::Debug for Decoder {
 }
 
 enum Stream {
-    Gzip(GzipMembers),
+    Gzip(Box<GzipMembers>),
     Zstd(zstd::Decoder<'static, Input>),
 }
 
@@ -87,7 +79,7 @@ impl Decoder {
         let first = input.fill_buf().map_err(CorpusError::io("read", path))?;
         form.check_first_bytes(path, first)?;
         let stream = match compression {
-            Compression::Gzip => Stream::Gzip(GzipMembers::new(input)),
+            Compression::Gzip => Stream::Gzip(Box::new(GzipMembers::new(input))),
             Compression::Zstd => Stream::Zstd(
                 zstd_decoder(input).map_err(CorpusError::io("set up decompression of", path))?,
             ),

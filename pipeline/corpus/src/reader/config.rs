@@ -10,6 +10,13 @@
 //! text_key = "text"
 //!
 //! [[source]]
+//! name = "wikipedia"
+//! paths = ["wikipedia/**/*.parquet"]
+//! [source.parquet]
+//! text_column = "text"
+//! title_column = "title"
+//!
+//! [[source]]
 //! name = "manuals"
 //! paths = ["manuals/"]
 //! [source.text]
@@ -42,6 +49,8 @@ pub struct SourceConfig {
 pub enum SourceFormat {
     /// One JSON object per line.
     Jsonl(JsonlConfig),
+    /// One row of a table each.
+    Parquet(ParquetConfig),
     /// One document per file.
     Text(TextTreeConfig),
 }
@@ -63,6 +72,26 @@ pub struct JsonlConfig {
 impl Default for JsonlConfig {
     fn default() -> Self {
         Self { text_key: "text".to_owned(), id_key: "id".to_owned(), title_key: None }
+    }
+}
+
+/// Table `[source.parquet]`: one document per row, in files named `*.parquet`, of any number of row groups. A text or title
+/// column holds strings of whatever Arrow type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ParquetConfig {
+    /// Column that holds the text.
+    pub text_column: String,
+    /// Column that holds the document's identifier, strings or whole numbers. A file may lack it.
+    pub id_column: String,
+    /// Column that holds the document's title; none is read unless this is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title_column: Option<String>,
+}
+
+impl Default for ParquetConfig {
+    fn default() -> Self {
+        Self { text_column: "text".to_owned(), id_column: "id".to_owned(), title_column: None }
     }
 }
 
@@ -108,6 +137,8 @@ struct WrittenSource {
     #[serde(skip_serializing_if = "Option::is_none")]
     jsonl: Option<JsonlConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    parquet: Option<ParquetConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextTreeConfig>,
 }
 
@@ -116,14 +147,24 @@ impl TryFrom<WrittenSource> for SourceConfig {
 
     fn try_from(written: WrittenSource) -> Result<Self, CorpusError> {
         let bad = |problem| CorpusError::BadSource { name: written.name.clone(), problem };
-        let format = match (written.jsonl, written.text) {
-            (Some(jsonl), None) => SourceFormat::Jsonl(jsonl),
-            (None, Some(text)) => SourceFormat::Text(text),
-            (None, None) => {
-                return Err(bad("names no format: add a table [source.jsonl] or [source.text]"));
+        let mut formats = [
+            written.jsonl.map(SourceFormat::Jsonl),
+            written.parquet.map(SourceFormat::Parquet),
+            written.text.map(SourceFormat::Text),
+        ]
+        .into_iter()
+        .flatten();
+        let format = match (formats.next(), formats.next()) {
+            (Some(format), None) => format,
+            (None, _) => {
+                return Err(bad(
+                    "names no format: add a table [source.jsonl], [source.parquet] or [source.text]",
+                ));
             }
             (Some(_), Some(_)) => {
-                return Err(bad("has two formats: keep one of [source.jsonl] and [source.text]"));
+                return Err(bad(
+                    "has two formats: keep one of [source.jsonl], [source.parquet] and [source.text]",
+                ));
             }
         };
         if written.paths.is_empty() {
@@ -135,11 +176,14 @@ impl TryFrom<WrittenSource> for SourceConfig {
 
 impl From<SourceConfig> for WrittenSource {
     fn from(source: SourceConfig) -> Self {
-        let (jsonl, text) = match source.format {
-            SourceFormat::Jsonl(jsonl) => (Some(jsonl), None),
-            SourceFormat::Text(text) => (None, Some(text)),
-        };
-        Self { name: source.name, paths: source.paths, jsonl, text }
+        let SourceConfig { name, paths, format } = source;
+        let mut written = Self { name, paths, jsonl: None, parquet: None, text: None };
+        match format {
+            SourceFormat::Jsonl(jsonl) => written.jsonl = Some(jsonl),
+            SourceFormat::Parquet(parquet) => written.parquet = Some(parquet),
+            SourceFormat::Text(text) => written.text = Some(text),
+        }
+        written
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, SourceFile};
 use super::form::{Content, glob_of_endings};
-use super::{JsonlConfig, SourceConfig, SourceFormat, TextTreeConfig};
+use super::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig};
 use crate::CorpusError;
 
 impl SourceConfig {
@@ -19,6 +19,7 @@ impl SourceConfig {
         let content = the_one_content(&path, &files)?;
         let format = match content {
             Content::Jsonl => SourceFormat::Jsonl(JsonlConfig::default()),
+            Content::Parquet => SourceFormat::Parquet(ParquetConfig::default()),
             Content::Text => SourceFormat::Text(TextTreeConfig::default()),
         };
         Ok(Self { name: path.display().to_string(), paths: vec![path], format })

@@ -153,11 +153,14 @@ enum Reads {
 
 impl Names {
     fn of(source: &SourceConfig) -> Result<Self, CorpusError> {
+        let of_content = |content| Self {
+            reads: Reads::Known(Some(content)),
+            include: None,
+            exclude: GlobSet::empty(),
+        };
         let (include, exclude) = match &source.format {
-            SourceFormat::Jsonl(_) => {
-                let reads = Reads::Known(Some(Content::Jsonl));
-                return Ok(Self { reads, include: None, exclude: GlobSet::empty() });
-            }
+            SourceFormat::Jsonl(_) => return Ok(of_content(Content::Jsonl)),
+            SourceFormat::Parquet(_) => return Ok(of_content(Content::Parquet)),
             SourceFormat::Text(TextTreeConfig { include, exclude }) => (include, exclude),
         };
         let compiled = |patterns: &[String]| {

@@ -23,6 +23,8 @@ pub(super) struct Form {
 pub(super) enum Content {
     /// One JSON object per line.
     Jsonl,
+    /// One row of a table each.
+    Parquet,
     /// One document.
     Text,
 }
@@ -32,6 +34,7 @@ impl Content {
     fn of_extension(extension: &[u8]) -> Option<Self> {
         match extension {
             b"jsonl" | b"ndjson" | b"json" => Some(Self::Jsonl),
+            b"parquet" => Some(Self::Parquet),
             b"txt" => Some(Self::Text),
             _ => None,
         }
@@ -41,16 +44,18 @@ impl Content {
     pub(super) fn names(self) -> &'static str {
         match self {
             Self::Jsonl => "*.jsonl, *.ndjson or *.json, with .gz or .zst where compressed",
+            Self::Parquet => "*.parquet",
             Self::Text => "*.txt, with .gz or .zst where compressed",
         }
     }
 }
 
-/// As messages call it: `JSONL`, `text`.
+/// As messages call it: `JSONL`, `Parquet`, `text`.
 impl fmt::Display for Content {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Jsonl => "JSONL",
+            Self::Parquet => "Parquet",
             Self::Text => "text",
         })
     }
@@ -62,7 +67,9 @@ impl Form {
         let compression = Compression::of_name(path);
         let bare = compression.map_or_else(|| path.to_owned(), |_| path.with_extension(""));
         let content = Content::of_extension(bare.extension()?.as_bytes())?;
-        Some(Self { content, compression })
+        // The pages of a Parquet file are compressed, never the file.
+        let is_known = compression.is_none() || content != Content::Parquet;
+        is_known.then_some(Self { content, compression })
     }
 
     /// Text, whatever its name; compressed as its name says.
@@ -72,33 +79,34 @@ impl Form {
 
     /// Refuses a file whose first bytes are not what its name promises.
     ///
-    /// A compressed file of fewer bytes than its mark has is no other form but cut off, which its decoder finds.
+    /// A file of fewer bytes than its mark has is no other form but cut off, which its decoder finds.
     pub(super) fn check_first_bytes(self, path: &Path, first: &[u8]) -> Result<(), CorpusError> {
-        let found = Mark::of(first, self.content);
-        let fits = match self.compression {
-            None => found.is_none(),
-            Some(compression) => {
-                found == Some(Mark::of_compression(compression))
-                    || (first.len() < 4 && compression.mark().starts_with(first))
-            }
-        };
-        if fits {
+        let (expected, found) = (Mark::of_form(self), Mark::of(first, self.content));
+        let is_cut_off = |mark: Mark| first.len() < 4 && mark.bytes.starts_with(first);
+        if found == expected || expected.is_some_and(is_cut_off) {
             return Ok(());
         }
         Err(CorpusError::NameDisagrees {
             path: path.to_owned(),
-            name_says: self.compression.map_or("no compression", Compression::name),
+            name_says: expected.map_or("no compression", |mark| mark.name),
             bytes_say: found.map_or("nothing that is compressed", |mark| mark.name),
-            remedy: rename(path, self.compression.is_some(), found),
+            remedy: rename(path, expected, found),
         })
     }
 }
 
 /// What to do about a file whose name promises something else than what it holds.
-fn rename(path: &Path, is_named_as_compressed: bool, found: Option<Mark>) -> String {
-    let bare = if is_named_as_compressed { path.with_extension("") } else { path.to_owned() };
+fn rename(path: &Path, expected: Option<Mark>, found: Option<Mark>) -> String {
+    let bare = match expected {
+        Some(_) => path.with_extension(""),
+        None => path.to_owned(),
+    };
     match found {
+        None if expected == Some(Mark::PARQUET) => "Rename it after what it holds".to_owned(),
         None => format!("Rename it to {}", bare.display()),
+        Some(Mark::PARQUET) => {
+            format!("Rename it to {}", path.with_extension("parquet").display())
+        }
         Some(Mark { extension: Some(extension), .. }) => {
             format!("Rename it to {}.{extension}", bare.display())
         }
@@ -112,36 +120,45 @@ fn rename(path: &Path, is_named_as_compressed: bool, found: Option<Mark>) -> Str
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     name: &'static str,
+    bytes: &'static [u8],
     /// What a name ends in that this reader reads.
     extension: Option<&'static str>,
 }
 
 impl Mark {
-    const GZIP: Self = Self { name: "gzip", extension: Some("gz") };
-    const ZSTD: Self = Self { name: "Zstandard", extension: Some("zst") };
+    const GZIP: Self = Self { name: "gzip", bytes: b"\x1f\x8b", extension: Some("gz") };
+    const ZSTD: Self =
+        Self { name: "Zstandard", bytes: b"\x28\xb5\x2f\xfd", extension: Some("zst") };
+    const PARQUET: Self = Self { name: "Parquet", bytes: b"PAR1", extension: Some("parquet") };
+    const UNREAD: [Self; 5] = [
+        Self { name: "xz", bytes: b"\xfd7zXZ\0", extension: None },
+        Self { name: "bzip2", bytes: b"BZh91AY&SY", extension: None },
+        Self { name: "LZ4", bytes: b"\x04\x22\x4d\x18", extension: None },
+        Self { name: "zip", bytes: b"PK\x03\x04", extension: None },
+        Self { name: "encrypted Parquet", bytes: b"PARE", extension: None },
+    ];
 
-    fn of_compression(compression: Compression) -> Self {
-        match compression {
-            Compression::Gzip => Self::GZIP,
-            Compression::Zstd => Self::ZSTD,
+    /// The mark that a file of a form begins with; plain text and JSONL have none.
+    fn of_form(form: Form) -> Option<Self> {
+        match (form.compression, form.content) {
+            (Some(Compression::Gzip), _) => Some(Self::GZIP),
+            (Some(Compression::Zstd), _) => Some(Self::ZSTD),
+            (None, Content::Parquet) => Some(Self::PARQUET),
+            (None, Content::Jsonl | Content::Text) => None,
         }
     }
 
-    /// The mark at the beginning of a file. `PAR1` may begin a text, but no JSON; all others begin neither.
+    /// The mark at the beginning of a file. Those of Parquet may begin a text, but no JSON; all others begin neither.
     fn of(first: &[u8], content: Content) -> Option<Self> {
-        let unread = |name| Some(Self { name, extension: None });
-        match first {
-            [0x1f, 0x8b, ..] => Some(Self::GZIP),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::ZSTD),
-            // A skippable frame, with which the parallel compressors begin.
-            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::ZSTD),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => unread("xz"),
-            [b'B', b'Z', b'h', _, 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => unread("bzip2"),
-            [0x04, 0x22, 0x4d, 0x18, ..] => unread("LZ4"),
-            [b'P', b'K', 3, 4, ..] => unread("zip"),
-            [b'P', b'A', b'R', b'1', ..] if content == Content::Jsonl => unread("Parquet"),
-            _ => None,
+        // A skippable frame, with which the parallel compressors begin.
+        if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {
+            return Some(Self::ZSTD);
         }
+        [Self::GZIP, Self::ZSTD, Self::PARQUET]
+            .into_iter()
+            .chain(Self::UNREAD)
+            .find(|mark| first.starts_with(mark.bytes))
+            .filter(|mark| content != Content::Text || !mark.bytes.starts_with(b"PAR"))
     }
 }
 
@@ -153,7 +170,6 @@ pub(super) fn unknown(path: &Path) -> CorpusError {
         b"lz4" => Some("LZ4"),
         b"zip" => Some("zip"),
         b"tar" | b"tgz" => Some("tar"),
-        b"parquet" => Some("Parquet"),
         _ => None,
     });
     let (found, remedy) = match packed {
@@ -164,8 +180,9 @@ pub(super) fn unknown(path: &Path) -> CorpusError {
         None => (
             "unknown file type".to_owned(),
             format!(
-                "Read are JSONL ({}) and text ({}): rename it if it is one of these, or name a glob that selects the files wanted, such as '{}'",
+                "Read are JSONL ({}), Parquet ({}) and text ({}): rename it if it is one of these, or name a glob that selects the files wanted, such as '{}'",
                 Content::Jsonl.names(),
+                Content::Parquet.names(),
                 Content::Text.names(),
                 path.with_file_name("*.jsonl").display()
             ),
@@ -209,6 +226,8 @@ mod tests {
             ("a.txt.gz", Some((Content::Text, Some(Compression::Gzip)))),
             ("a.gz", None),
             ("a.jsonl.bz2", None),
+            ("a.snappy.parquet", Some((Content::Parquet, None))),
+            ("a.parquet.gz", None),
             ("jsonl", None),
             (".jsonl", None),
         ] {
@@ -235,7 +254,8 @@ mod tests {
             message("a.txt.gz", b"\x28\xb5\x2f\xfd"),
             "a.txt.gz: its name says gzip, but its first bytes say Zstandard. Rename it to a.txt.zst"
         );
-        assert!(message("a.jsonl", b"PAR1").contains("say Parquet. Parquet is not read here"));
+        assert!(message("a.jsonl", b"PAR1").ends_with("say Parquet. Rename it to a.parquet"));
+        assert!(message("a.parquet", b"{}").contains("its name says Parquet, but"));
         assert!(message("a.txt", b"\xfd7zXZ\0").contains("say xz. xz is not read here"));
     }
 

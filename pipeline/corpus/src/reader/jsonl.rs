@@ -58,7 +58,7 @@ impl JsonlReader {
                     .map_err(|stop| in_line_of(stop, in_line));
             }
             LineEnd::EndOfFile if record::breaks_off(line.bytes, &self.keys) => {
-                return Err(Stop::Broken(Break {
+                return Err(Stop::from(Break {
                     byte_offset: line.offset + line.bytes.len() as u64,
                     line: Some(in_line),
                     problem: FileProblem::HalfRecord,
@@ -82,7 +82,7 @@ impl JsonlReader {
 /// `stop` with the line at which it was met.
 fn in_line_of(stop: Stop, line: u64) -> Stop {
     match stop {
-        Stop::Broken(at) => Stop::Broken(Break { line: Some(line), ..at }),
+        Stop::Broken(at) => Stop::from(Break { line: Some(line), ..*at }),
         failed @ Stop::Failed(_) => failed,
     }
 }

@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) enum Lines {
     Mapped(MappedLines),
-    Decoded(DecodedLines),
+    Decoded(Box<DecodedLines>),
 }
 
 /// A line without its line feed.
@@ -54,7 +54,7 @@ impl Lines {
             }
             Some(compression) => {
                 let decoder = Decoder::open(path, form, compression)?;
-                Self::Decoded(DecodedLines::new(path.clone(), decoder, BUFFER_BYTES))
+                Self::Decoded(Box::new(DecodedLines::new(path.clone(), decoder, BUFFER_BYTES)))
             }
         })
     }
@@ -136,7 +136,7 @@ impl DecodedLines {
                 Some(TextEnd::Sound) if searched == 0 => return Ok(None),
                 Some(TextEnd::Sound) => return Ok(Some(self.take(searched, LineEnd::EndOfFile))),
                 Some(TextEnd::Broken(problem)) if searched == 0 => {
-                    return Err(Stop::Broken(Break {
+                    return Err(Stop::from(Break {
                         byte_offset: self.offset,
                         line: None,
                         problem: problem.clone(),

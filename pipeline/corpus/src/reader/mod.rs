@@ -7,7 +7,7 @@
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
 //! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `escapes`: lines of JSON; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `escapes`: lines of JSON; `parquet_file`: rows of a table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
 
 mod broken;
@@ -20,6 +20,7 @@ mod form;
 mod jsonl;
 mod lines;
 mod open_file;
+mod parquet_file;
 mod pattern;
 mod policy;
 mod record;
@@ -31,9 +32,10 @@ use std::sync::Arc;
 
 use broken::{Break, Stop};
 pub use broken::{BrokenFile, FileProblem};
-pub use config::{JsonlConfig, SourceConfig, SourceFormat, TextTreeConfig};
+pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig};
 use files::FileList;
 pub use files::{SkipReason, Skipped};
+pub use open_file::InputFile;
 use open_file::{Keys, OpenFile, PendingFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{Reject, RejectReason};
@@ -106,6 +108,11 @@ impl Sources {
         })
     }
 
+    /// The files that are still to be read, in result order.
+    pub fn files(&self) -> impl Iterator<Item = InputFile<'_>> {
+        self.pending.iter().rev().map(PendingFile::as_input)
+    }
+
     /// Bytes of all files together, as they lie on disk.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
@@ -137,7 +144,7 @@ impl Sources {
             let item = match file.next_item(self.policy.on_bad_line) {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => None,
-                Err(Stop::Broken(at)) => self.break_off(at)?,
+                Err(Stop::Broken(at)) => self.break_off(&at)?,
                 Err(Stop::Failed(error)) => return Err(error),
             };
             self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
@@ -148,16 +155,16 @@ impl Sources {
     }
 
     /// Fails, or notes that the open file breaks off; what could be read of its last document is still an item.
-    fn break_off(&mut self, at: Break) -> Result<Option<Item>, CorpusError> {
+    fn break_off(&mut self, at: &Break) -> Result<Option<Item>, CorpusError> {
         let Some(file) = &self.current else { return Ok(None) };
-        let mut broken = file.broken_at(&at);
+        let mut broken = file.broken_at(at);
         match self.policy.on_bad_file {
             OnBadFile::Fail => Err(CorpusError::BrokenFile(Box::new(broken))),
             OnBadFile::KeepPrefix => {
                 tracing::warn!("{broken}; what stands before the break is kept");
                 broken.documents += u64::from(at.salvaged.as_ref().is_some_and(Item::is_document));
                 self.broken.push(broken);
-                Ok(at.salvaged)
+                Ok(at.salvaged.clone())
             }
         }
     }

@@ -7,8 +7,9 @@ use super::broken::{Break, BrokenFile, Stop};
 use super::files::SourceFile;
 use super::form::Form;
 use super::jsonl::JsonlReader;
+use super::parquet_file::ParquetReader;
 use super::text_file::TextReader;
-use super::{Item, JsonlConfig, OnBadLine, SourceFormat};
+use super::{Item, JsonlConfig, OnBadLine, ParquetConfig, SourceFormat};
 use crate::CorpusError;
 
 /// A file that is still to be opened.
@@ -21,10 +22,22 @@ pub(super) struct PendingFile {
     keys: Keys,
 }
 
+/// A file of the input, as its listing tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputFile<'s> {
+    /// Name of its source.
+    pub source: &'s str,
+    /// The file.
+    pub path: &'s Path,
+    /// Size on disk.
+    pub bytes: u64,
+}
+
 /// The formats of [`SourceFormat`], with what a reader of a file needs of them.
 #[derive(Debug, Clone)]
 pub(super) enum Keys {
     Jsonl(Arc<JsonlConfig>),
+    Parquet(Arc<ParquetConfig>),
     Text,
 }
 
@@ -32,6 +45,7 @@ impl Keys {
     pub(super) fn of(format: &SourceFormat) -> Self {
         match format {
             SourceFormat::Jsonl(keys) => Self::Jsonl(Arc::new(keys.clone())),
+            SourceFormat::Parquet(columns) => Self::Parquet(Arc::new(columns.clone())),
             SourceFormat::Text(_) => Self::Text,
         }
     }
@@ -47,11 +61,18 @@ impl PendingFile {
         self.bytes
     }
 
+    pub(super) fn as_input(&self) -> InputFile<'_> {
+        InputFile { source: &self.source, path: &self.path, bytes: self.bytes }
+    }
+
     pub(super) fn open(self) -> Result<OpenFile, CorpusError> {
         let Self { source, path, bytes, form, keys } = self;
         let reader = match keys {
             Keys::Jsonl(keys) => {
                 Reader::Jsonl(JsonlReader::open(source, path.clone(), form, keys)?)
+            }
+            Keys::Parquet(columns) => {
+                Reader::Parquet(ParquetReader::new(source, path.clone(), columns))
             }
             Keys::Text => Reader::Text(TextReader::new(source, path.clone(), form)),
         };
@@ -72,6 +93,7 @@ pub(super) struct OpenFile {
 #[derive(Debug)]
 enum Reader {
     Jsonl(JsonlReader),
+    Parquet(ParquetReader),
     Text(TextReader),
 }
 
@@ -80,6 +102,7 @@ impl OpenFile {
     pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
         let item = match &mut self.reader {
             Reader::Jsonl(reader) => reader.next_item(on_bad_line),
+            Reader::Parquet(reader) => reader.next_item(on_bad_line),
             Reader::Text(reader) => reader.next_item(on_bad_line),
         }?;
         self.documents += u64::from(item.as_ref().is_some_and(Item::is_document));
@@ -95,6 +118,7 @@ impl OpenFile {
     pub(super) fn bytes_read(&self) -> u64 {
         match &self.reader {
             Reader::Jsonl(reader) => reader.bytes_read(),
+            Reader::Parquet(reader) => reader.bytes_read(),
             Reader::Text(_) => 0,
         }
     }

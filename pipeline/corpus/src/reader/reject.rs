@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::broken::of_text;
+use super::broken::of_record;
 use crate::Provenance;
 
 /// A record that cannot be read as it stands.
@@ -11,7 +11,8 @@ pub struct Reject {
     /// File and line.
     pub provenance: Provenance,
     /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
-    /// faults of encoding and syntax, the first of the record for all others.
+    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file, the offset in the text of
+    /// the row.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
@@ -21,7 +22,7 @@ pub struct Reject {
 impl fmt::Display for Reject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { provenance, byte_offset, reason } = self;
-        let (remedy, of_text) = (reason.remedy(), of_text(&provenance.file));
+        let (remedy, of_text) = (reason.remedy(), of_record(&provenance.file));
         match reason {
             RejectReason::MissingKey { .. } => write!(
                 formatter,

@@ -42,7 +42,7 @@ impl TextReader {
         let byte_offset = bytes.len() as u64;
         drop_half_character(&mut bytes);
         let salvaged = Some(self.item(bytes, on_bad_line)?);
-        Err(Stop::Broken(Break { byte_offset, line: None, problem, salvaged }))
+        Err(Stop::from(Break { byte_offset, line: None, problem, salvaged }))
     }
 
     fn item(&self, mut bytes: Vec<u8>, on_bad_line: OnBadLine) -> Result<Item, CorpusError> {

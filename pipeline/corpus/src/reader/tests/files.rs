@@ -138,9 +138,12 @@ fn inputs_of_another_kind_are_refused_by_name_and_with_a_remedy() {
     ]);
     fs::create_dir(input.path("empty")).unwrap();
     for (name, message) in [
-        ("a.parquet", "a.parquet: Parquet is not read. Unpack it"),
+        ("a.parquet", "a.parquet: a Parquet file in a source of JSONL. Give each form a source"),
         ("a.jsonl.bz2", "a.jsonl.bz2: bzip2 is not read. Unpack it"),
-        ("data.xyz", "data.xyz: unknown file type. Read are JSONL (*.jsonl, *.ndjson or *.json"),
+        (
+            "data.xyz",
+            "data.xyz: unknown file type. Read are JSONL (*.jsonl, *.ndjson or *.json, with",
+        ),
         ("a.txt", "a.txt: a text file in a source of JSONL. Give each form a source of its own"),
         ("really-gzip.jsonl", "Rename it to really-gzip.jsonl.gz"),
         ("really-plain.jsonl.gz", "Rename it to really-plain.jsonl"),

@@ -11,6 +11,7 @@ use super::*;
 mod broken;
 mod compressed;
 mod files;
+mod parquet_file;
 mod records;
 
 /// A folder of input files.
@@ -56,7 +57,11 @@ impl Input {
 
     /// `error`'s message without the folder's name.
     fn message(&self, error: &CorpusError) -> String {
-        error.to_string().replace(&self.path("").display().to_string(), "")
+        self.without_folder(error)
+    }
+
+    fn without_folder(&self, message: &impl ToString) -> String {
+        message.to_string().replace(&self.path("").display().to_string(), "")
     }
 }
 

@@ -1,0 +1,368 @@
+//! The rows of a Parquet file, one row group after the other.
+//!
+//! Columns are read as the byte arrays that they are on disk. All that Arrow makes of text (`Utf8`, `LargeUtf8`,
+//! `Utf8View`, dictionaries) lies there in the same way, so one path serves every type; and a text that is no UTF-8 is one
+//! row that cannot be read, not a batch. A few rows of the three columns that matter are held at a time.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::LogicalType;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::broken::{Break, FileProblem, Stop};
+use super::form::{Content, Form};
+use super::reject::{Reject, RejectReason};
+use super::{Item, OnBadLine, ParquetConfig};
+use crate::{CorpusError, Document, Provenance};
+
+/// Rows that are read at a time.
+const BATCH_ROWS: usize = 256;
+
+/// The rows of one file, in order.
+pub(super) struct ParquetReader {
+    source: Arc<str>,
+    path: Arc<Path>,
+    config: Arc<ParquetConfig>,
+    /// The file, once the first row was asked for.
+    opened: Option<Box<OpenedFile>>,
+    batch: VecDeque<Row>,
+    /// Rows before the next.
+    rows: u64,
+}
+
+/// What a row holds of what matters; `None` stands for `null`.
+struct Row {
+    text: Option<ByteArray>,
+    id: Option<String>,
+    title: Option<ByteArray>,
+}
+
+impl std::fmt::Debug for ParquetReader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ParquetReader")
+            .field("path", &self.path)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ParquetReader {
+    pub(super) fn new(source: Arc<str>, path: Arc<Path>, config: Arc<ParquetConfig>) -> Self {
+        Self { source, path, config, opened: None, batch: VecDeque::new(), rows: 0 }
+    }
+
+    /// Bytes of the row groups that were read to their end.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.opened.as_ref().map_or(0, |opened| opened.bytes_read)
+    }
+
+    /// The next row, or `None` at the end of the file.
+    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
+        if self.opened.is_none() {
+            self.opened = Some(Box::new(OpenedFile::open(&self.path, &self.config)?));
+        }
+        while self.batch.is_empty() {
+            let Some(opened) = &mut self.opened else { return Ok(None) };
+            match caught(|| opened.next_batch()) {
+                Ok(Some(rows)) => self.batch.extend(rows),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    let (number, byte_offset) = (opened.row_group + 1, opened.row_group_offset());
+                    return Err(stop(&self.path, error, Some(number), byte_offset, self.rows));
+                }
+            }
+        }
+        let Some(row) = self.batch.pop_front() else { return Ok(None) };
+        self.rows += 1;
+        Ok(Some(self.item(row, on_bad_line)?))
+    }
+
+    fn item(&self, row: Row, on_bad_line: OnBadLine) -> Result<Item, CorpusError> {
+        let provenance = Provenance {
+            source: self.source.clone(),
+            file: self.path.clone(),
+            line: Some(self.rows),
+            id: row.id,
+        };
+        let Some(text) = row.text else { return Ok(Item::NullText(provenance)) };
+        let strings =
+            decode(&text).and_then(|text| Ok((text, row.title.as_ref().map(decode).transpose()?)));
+        let offset = match strings {
+            Ok((text, title)) => {
+                return Ok(Item::Document(Document { provenance, title, text }));
+            }
+            Err(offset) => offset,
+        };
+        let reject = Reject {
+            provenance: provenance.clone(),
+            byte_offset: offset as u64,
+            reason: RejectReason::InvalidUtf8,
+        };
+        match on_bad_line {
+            OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject))),
+            OnBadLine::Skip => Ok(Item::Rejected(reject)),
+            OnBadLine::Replace => {
+                let replaced =
+                    |bytes: &ByteArray| String::from_utf8_lossy(bytes.data()).into_owned();
+                let document = Document {
+                    provenance,
+                    title: row.title.as_ref().map(replaced),
+                    text: replaced(&text),
+                };
+                Ok(Item::Repaired(document, reject))
+            }
+        }
+    }
+}
+
+/// The string that `bytes` are, or the offset of the first that is none.
+fn decode(bytes: &ByteArray) -> Result<String, usize> {
+    std::str::from_utf8(bytes.data()).map(str::to_owned).map_err(|error| error.valid_up_to())
+}
+
+/// An open file, and the row group that is read.
+struct OpenedFile {
+    file: SerializedFileReader<File>,
+    /// Places of the columns among all of the file.
+    columns: Columns<usize>,
+    /// Index of the row group that is read.
+    row_group: usize,
+    readers: Option<Columns<ColumnReader>>,
+    bytes_read: u64,
+}
+
+/// The columns that matter.
+struct Columns<T> {
+    text: T,
+    id: Option<T>,
+    title: Option<T>,
+}
+
+impl OpenedFile {
+    fn open(path: &Path, config: &ParquetConfig) -> Result<Self, Stop> {
+        let file = File::open(path).map_err(CorpusError::io("open", path))?;
+        check_first_bytes(path, &file)?;
+        let bytes = file.metadata().map_err(CorpusError::io("read", path))?.len();
+        let file = caught(|| SerializedFileReader::new(file))
+            .map_err(|error| stop(path, error, None, bytes, 0))?;
+        let columns =
+            find_columns(path, file.metadata().file_metadata().schema_descr().columns(), config)?;
+        Ok(Self { file, columns, row_group: 0, readers: None, bytes_read: 0 })
+    }
+
+    /// Some more rows; `None` after the last row group.
+    fn next_batch(&mut self) -> Result<Option<Vec<Row>>, ParquetError> {
+        while self.row_group < self.file.num_row_groups() {
+            let readers = match &mut self.readers {
+                Some(readers) => readers,
+                None => {
+                    self.readers.insert(open_columns(&self.file, self.row_group, &self.columns)?)
+                }
+            };
+            let rows = read_rows(readers)?;
+            if !rows.is_empty() {
+                return Ok(Some(rows));
+            }
+            let bytes = self.file.metadata().row_group(self.row_group).compressed_size();
+            self.bytes_read += u64::try_from(bytes).unwrap_or(0);
+            self.readers = None;
+            self.row_group += 1;
+        }
+        Ok(None)
+    }
+
+    /// Where the row group that is read begins in the file.
+    fn row_group_offset(&self) -> u64 {
+        let text = self.file.metadata().row_group(self.row_group).column(self.columns.text);
+        let offset = text.dictionary_page_offset().unwrap_or_else(|| text.data_page_offset());
+        u64::try_from(offset).unwrap_or(0)
+    }
+}
+
+fn check_first_bytes(path: &Path, mut file: &File) -> Result<(), CorpusError> {
+    use std::io::Read;
+
+    let mut first = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut first).map_err(CorpusError::io("read", path))?;
+    Form { content: Content::Parquet, compression: None }.check_first_bytes(path, &first)
+}
+
+/// Where the configured columns are. A file may lack the column of identifiers, as a record may.
+fn find_columns(
+    path: &Path,
+    columns: &[ColumnDescPtr],
+    config: &ParquetConfig,
+) -> Result<Columns<usize>, CorpusError> {
+    let find = |name: &str| {
+        columns
+            .iter()
+            .position(|column| column.path().parts() == [name] && column.max_rep_level() == 0)
+    };
+    let find_text = |key: &'static str, name: &str| {
+        let problem = match find(name) {
+            Some(index) if is_text(&columns[index]) => return Ok(index),
+            Some(_) => "no text".to_owned(),
+            None => {
+                let mut present: Vec<&str> = columns
+                    .iter()
+                    .filter_map(|it| it.path().parts().first())
+                    .map(String::as_str)
+                    .collect();
+                present.dedup();
+                format!("absent (columns present: {})", present.join(", "))
+            }
+        };
+        Err(CorpusError::WrongColumn {
+            path: path.to_owned(),
+            column: name.to_owned(),
+            problem,
+            key,
+        })
+    };
+    let title = config.title_column.as_ref();
+    Ok(Columns {
+        text: find_text("text_column", &config.text_column)?,
+        id: find(&config.id_column).filter(|&index| is_identifier(&columns[index])),
+        title: title.map(|name| find_text("title_column", name)).transpose()?,
+    })
+}
+
+fn is_text(column: &ColumnDescPtr) -> bool {
+    use parquet::basic::Type;
+
+    column.physical_type() == Type::BYTE_ARRAY
+        && matches!(
+            column.logical_type_ref(),
+            None | Some(LogicalType::String | LogicalType::Json | LogicalType::Enum)
+        )
+}
+
+fn is_identifier(column: &ColumnDescPtr) -> bool {
+    use parquet::basic::Type;
+
+    is_text(column) || matches!(column.physical_type(), Type::INT32 | Type::INT64)
+}
+
+fn open_columns(
+    file: &SerializedFileReader<File>,
+    row_group: usize,
+    columns: &Columns<usize>,
+) -> Result<Columns<ColumnReader>, ParquetError> {
+    let row_group = file.get_row_group(row_group)?;
+    let open = |index: usize| row_group.get_column_reader(index);
+    Ok(Columns {
+        text: open(columns.text)?,
+        id: columns.id.map(open).transpose()?,
+        title: columns.title.map(open).transpose()?,
+    })
+}
+
+/// Up to [`BATCH_ROWS`] more rows of a row group; none at its end.
+fn read_rows(columns: &mut Columns<ColumnReader>) -> Result<Vec<Row>, ParquetError> {
+    let texts = read_texts(&mut columns.text)?;
+    let ids = columns.id.as_mut().map(read_ids).transpose()?;
+    let titles = columns.title.as_mut().map(read_texts).transpose()?;
+    let same = |length: Option<usize>| length.is_none_or(|length| length == texts.len());
+    if !same(ids.as_ref().map(Vec::len)) || !same(titles.as_ref().map(Vec::len)) {
+        return Err(ParquetError::General("columns of different lengths".to_owned()));
+    }
+    let mut ids = ids.into_iter().flatten();
+    let mut titles = titles.into_iter().flatten();
+    Ok(texts
+        .into_iter()
+        .map(|text| Row { text, id: ids.next().flatten(), title: titles.next().flatten() })
+        .collect())
+}
+
+fn read_texts(column: &mut ColumnReader) -> Result<Vec<Option<ByteArray>>, ParquetError> {
+    match column {
+        ColumnReader::ByteArrayColumnReader(reader) => read_values(reader),
+        _ => Err(ParquetError::General("a column of text holds none".to_owned())),
+    }
+}
+
+fn read_ids(column: &mut ColumnReader) -> Result<Vec<Option<String>>, ParquetError> {
+    fn written<T>(ids: Vec<Option<T>>, write: impl Fn(T) -> String) -> Vec<Option<String>> {
+        ids.into_iter().map(|id| id.map(&write)).collect()
+    }
+    Ok(match column {
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            written(read_values(reader)?, |id| String::from_utf8_lossy(id.data()).into_owned())
+        }
+        ColumnReader::Int32ColumnReader(reader) => {
+            written(read_values(reader)?, |id| id.to_string())
+        }
+        ColumnReader::Int64ColumnReader(reader) => {
+            written(read_values(reader)?, |id| id.to_string())
+        }
+        _ => return Err(ParquetError::General("a column of identifiers holds none".to_owned())),
+    })
+}
+
+/// The next values of a column that has one for each row, or `null`.
+fn read_values<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+) -> Result<Vec<Option<T::T>>, ParquetError> {
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    let (rows, ..) = reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
+    if levels.is_empty() {
+        // A column that must not hold `null` has no levels.
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    let mut values = values.into_iter();
+    // The highest level of a column at the root is 1: the value is there.
+    Ok(levels
+        .iter()
+        .take(rows)
+        .map(|&level| if level > 0 { values.next() } else { None })
+        .collect())
+}
+
+/// What `read` finds. The decoders of this format index what the file says without asking whether it is there, so that some
+/// damage ends in a panic: it is an error of the file, which is not touched again after it.
+fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(ParquetError::General("its lengths or offsets contradict one another".to_owned()))
+    })
+}
+
+/// Where and why a file cannot be read on.
+fn stop(
+    path: &Path,
+    error: ParquetError,
+    row_group_number: Option<usize>,
+    byte_offset: u64,
+    rows: u64,
+) -> Stop {
+    let error = match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(source) if source.raw_os_error().is_some() => {
+                return Stop::Failed(CorpusError::io("read", path)(*source));
+            }
+            Ok(source) => ParquetError::External(source),
+            Err(source) => ParquetError::External(source),
+        },
+        error => error,
+    };
+    let message = match (error, row_group_number) {
+        (ParquetError::General(message), None) => message,
+        (ParquetError::General(message), Some(number)) => format!("row group {number}: {message}"),
+        (error, None) => error.to_string(),
+        (error, Some(number)) => format!("row group {number}: {error}"),
+    };
+    Stop::from(Break {
+        byte_offset,
+        line: Some(rows + 1),
+        problem: FileProblem::Damaged { form: "Parquet", message },
+        salvaged: None,
+    })
+}

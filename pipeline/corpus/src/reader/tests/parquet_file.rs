@@ -1,0 +1,171 @@
+//! Parquet files, of every type and compression that writers make of the same rows.
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::*;
+
+/// Files that `tests/fixtures/parquet/make.py` has made: the same six rows in two row groups of three.
+const SAME_ROWS: [&str; 7] = [
+    "utf8-snappy",
+    "large-utf8-zstd",
+    "utf8-view-gzip-page-v2",
+    "dictionary-lz4",
+    "binary-brotli",
+    "utf8-delta-plain",
+    "polars",
+];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/parquet/{name}.parquet"))
+}
+
+fn source(path: PathBuf, config: ParquetConfig) -> SourceConfig {
+    SourceConfig {
+        name: "table".to_owned(),
+        paths: vec![path],
+        format: SourceFormat::Parquet(config),
+    }
+}
+
+fn titled() -> ParquetConfig {
+    ParquetConfig { title_column: Some("title".to_owned()), ..ParquetConfig::default() }
+}
+
+#[test]
+fn every_type_and_compression_gives_the_same_documents() {
+    let five = "five ".repeat(50);
+    let expected = [
+        (1, Some("10"), Some("One"), Some("one")),
+        (2, Some("11"), None, Some("")),
+        (3, Some("12"), None, None),
+        (4, None, None, Some("four é😀")),
+        (5, Some("14"), None, Some(&*five)),
+        (6, Some("15"), Some("Six"), Some("six")),
+    ];
+    for name in SAME_ROWS {
+        let mut sources =
+            Sources::open(&[source(fixture(name), titled())], ReadPolicy::default()).unwrap();
+        let items: Vec<Item> = sources.by_ref().collect::<Result<_, _>>().unwrap();
+        assert_eq!(sources.bytes_read(), sources.total_bytes());
+        let found: Vec<_> = items
+            .iter()
+            .map(|item| match item {
+                Item::Document(Document { provenance, title, text }) => {
+                    (provenance, title.as_deref(), Some(text.as_str()))
+                }
+                Item::NullText(provenance) => (provenance, None, None),
+                other => panic!("{other:?}"),
+            })
+            .map(|(provenance, title, text)| {
+                (provenance.line.unwrap(), provenance.id.as_deref(), title, text)
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn columns_that_are_absent_or_hold_no_text_are_refused_with_those_there_are() {
+    let error = |config: ParquetConfig| {
+        let sources = Sources::open(
+            &[source(fixture("utf8-snappy"), config)],
+            ReadPolicy { on_bad_line: OnBadLine::Skip, on_bad_file: OnBadFile::KeepPrefix },
+        );
+        let error = sources.unwrap().find_map(Result::err).unwrap().to_string();
+        error.rsplit_once('/').unwrap().1.to_owned()
+    };
+    let with_text =
+        |column: &str| ParquetConfig { text_column: column.to_owned(), ..ParquetConfig::default() };
+    assert_eq!(
+        error(with_text("content")),
+        "utf8-snappy.parquet: column \"content\" is absent (columns present: url, id, nested, tags, text, title). \
+         Set text_column in [source.parquet], or use --text-key"
+    );
+    assert!(error(with_text("id")).contains("column \"id\" is no text"));
+    for nested in ["nested", "tags"] {
+        assert!(error(with_text(nested)).contains("is absent"), "{nested}");
+    }
+    let titled = ParquetConfig { title_column: Some("heading".to_owned()), ..titled() };
+    assert!(error(titled).contains("Set title_column in [source.parquet]"));
+    let without_id = ParquetConfig { id_column: "key".to_owned(), ..ParquetConfig::default() };
+    let sources = source(fixture("utf8-snappy"), without_id);
+    assert_eq!(items(sources, OnBadLine::Fail).len(), 6);
+}
+
+#[test]
+fn text_that_is_no_utf8_is_one_bad_row() {
+    let bytes = fs::read(fixture("utf8-delta-plain")).unwrap();
+    let at = bytes.windows(4).position(|window| window == b"four").unwrap();
+    let mut wrong = bytes.clone();
+    wrong[at + 1] = 0xff;
+    let input = Input::new(&[("a.parquet", &wrong)]);
+    let read = |on_bad_line| open(source(input.path("a.parquet"), titled()), on_bad_line);
+    let error = read(OnBadLine::Fail).find_map(Result::err).unwrap();
+    let message = input.message(&error);
+    assert!(
+        message.starts_with("a.parquet:4: invalid UTF-8 (byte 1 of the row's text). Use"),
+        "{message}"
+    );
+    let rejects =
+        read(OnBadLine::Skip).filter(|item| matches!(item, Ok(Item::Rejected(_)))).count();
+    assert_eq!((rejects, read(OnBadLine::Skip).count()), (1, 6));
+    let repaired = read(OnBadLine::Replace).nth(3).unwrap().unwrap();
+    let Item::Repaired(document, _) = repaired else { panic!("{repaired:?}") };
+    assert_eq!(document.text, "f\u{fffd}ur é😀");
+}
+
+#[test]
+fn cut_files_have_no_rows_and_damaged_ones_those_before_the_damage() {
+    let keep = ReadPolicy { on_bad_line: OnBadLine::Fail, on_bad_file: OnBadFile::KeepPrefix };
+    let kept = |bytes: &[u8]| {
+        let input = Input::new(&[("a.parquet", bytes)]);
+        let mut sources =
+            Sources::open(&[source(input.path("a.parquet"), titled())], keep).unwrap();
+        let items = sources.by_ref().filter(|item| item.is_ok()).count();
+        let broken: Vec<_> = sources.broken().iter().map(|it| input.without_folder(it)).collect();
+        (items, broken)
+    };
+    let bytes = fs::read(fixture("binary-brotli")).unwrap();
+    for cut in [0, 3, 4, 11, bytes.len() * 9 / 10, bytes.len() - 1] {
+        let (items, broken) = kept(&bytes[..cut]);
+        assert_eq!((items, broken.len()), (0, 1), "{cut}");
+        let start = format!(
+            "a.parquet: breaks off at byte {cut}, in row 1, after 0 documents: its Parquet data"
+        );
+        assert!(broken[0].starts_with(&start), "{broken:?}");
+    }
+    // The last page of the texts of the second row group, which has a checksum.
+    let reader =
+        SerializedFileReader::new(fs::File::open(fixture("binary-brotli")).unwrap()).unwrap();
+    let group = reader.metadata().row_group(1);
+    let text = group.columns().iter().find(|it| it.column_path().string() == "text").unwrap();
+    let (offset, length) = text.byte_range();
+    let mut damaged = bytes.clone();
+    damaged[(offset + length - 2) as usize] ^= 1;
+    let (items, broken) = kept(&damaged);
+    assert_eq!(items, 3);
+    assert!(
+        broken[0]
+            .contains("in row 4, after 3 documents: its Parquet data are damaged (row group 2: "),
+        "{broken:?}"
+    );
+}
+
+#[test]
+fn no_flipped_bit_ends_in_a_panic() {
+    for (name, step) in SAME_ROWS.iter().zip(61..) {
+        let bytes = fs::read(fixture(name)).unwrap();
+        let input = Input::new(&[]);
+        for at in (4..bytes.len()).step_by(step) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(input.path("a.parquet"), flipped).unwrap();
+            let source = source(input.path("a.parquet"), titled());
+            for item in Sources::open(&[source], lines(OnBadLine::Replace)).unwrap() {
+                if let Err(error) = item {
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+        }
+    }
+}
