@@ -58,7 +58,8 @@ fn model_that_does_not_split_is_refused_with_what_would() {
 fn batch_that_does_not_split_over_copies_is_refused_with_what_would() {
     check_refused(
         &["--dp", "3", "--set", "batch.global_batch_size=16"],
-        "global_batch_size = 16 in micro-batches of 4 cannot be split over --dp 3; allowed: 1, 2, 4",
+        "global_batch_size = 16 in micro-batches of 4 cannot be split over --dp 3; \
+         allowed: 1, 2, 4",
     );
 }
 

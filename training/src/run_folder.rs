@@ -3,8 +3,8 @@
 //! A folder belongs to one run: the same resolved configuration on the same data. Such a run is
 //! resumed from its newest complete checkpoint; any other folder with something in it is refused,
 //! never overwritten. What changes no result beyond rounding or no result at all may differ: how
-//! many ranks there are, what one forward pass sees, and when to validate and to save. One process at a time has the folder: it
-//! holds a lock, which ends with it however it ends.
+//! many ranks there are, what one forward pass sees, and when to validate and to save. One process
+//! at a time has the folder: it holds a lock, which ends with it however it ends.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -87,7 +87,7 @@ fn lock(out: &Path) -> Result<File, TrainError> {
             });
         }
         Err(TryLockError::Error(error)) => warn!(
-            "{}: this file system has no locks ({error}); let no other process train into the folder",
+            "{}: this file system has no locks ({error}); let no other process train into it",
             out.display()
         ),
     }
@@ -178,9 +178,9 @@ fn first_difference(path: &str, earlier: Option<&Value>, now: Option<&Value>) ->
     Some(format!("{path} was {} and is {}", show(earlier), show(now)))
 }
 
-/// The newest checkpoint of this run that verifies; broken ones are passed over by name. Where there
-/// are some and none verifies, that is an error: to begin again would throw away what the run has
-/// logged.
+/// The newest checkpoint of this run that verifies; broken ones are passed over by name. Where
+/// there are some and none verifies, that is an error: to begin again would throw away what the run
+/// has logged.
 fn newest_complete(checkpoints: &Path, plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
     if !checkpoints.is_dir() {
         return Ok(None);

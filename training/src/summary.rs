@@ -32,8 +32,8 @@ pub struct PlanSummary {
     pub loss_exchange_numbers: u64,
     /// Numbers that gathering all logits would exchange instead.
     pub gathered_logits_numbers: u64,
-    /// Bytes of gradients that a rank all-reduces with the other copies of the model in an optimizer
-    /// step; 0 where there are none.
+    /// Bytes of gradients that a rank all-reduces with the other copies of the model in an
+    /// optimizer step; 0 where there are none.
     pub gradient_all_reduce_bytes_per_step: u64,
     /// Forward and backward passes of each copy per optimizer step.
     pub grad_accumulation_steps: u64,
