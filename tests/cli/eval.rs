@@ -122,7 +122,7 @@ fn a_line_without_a_last_word_to_guess_is_refused_with_its_number() {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_scored_and_writes_nothing() {
+fn a_dry_run_names_the_checkpoint_and_marks_what_a_limit_leaves_out() {
     let dir = tiny_run();
     let plan = lambada(&dir, PASSAGES, "--dry-run --json --out report.json").success().json();
     assert!(plan["checkpoint"].as_str().unwrap().contains("step-"), "{plan}");
