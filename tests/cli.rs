@@ -14,10 +14,6 @@ fn dedup(dir: &Dir, input: &str, more: &str) -> Run {
     pipeline_in(dir, &format!("dedup {input} --out out {more}"))
 }
 
-fn lines_of(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 /// A folder with a corpus of six documents in `data` and a configuration for a model of a few
 /// thousand parameters in `train.toml`.
 fn tiny_corpus() -> Dir {

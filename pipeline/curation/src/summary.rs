@@ -153,6 +153,7 @@ impl CurationPlan {
                 format: match source.format {
                     SourceFormat::Jsonl(_) => "jsonl",
                     SourceFormat::Text(_) => "text",
+                    SourceFormat::Parquet(_) => "parquet",
                 },
                 bytes: files.iter().map(|file| file.bytes).sum(),
                 files,
