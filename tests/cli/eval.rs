@@ -122,11 +122,7 @@ fn a_line_without_a_last_word_to_guess_is_refused_with_its_number() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn a_dry_run_names_the_checkpoint_and_marks_what_a_limit_leaves_out() {
-=======
-fn a_dry_run_tells_examples_and_what_a_limit_leaves() {
->>>>>>> part-d
     let dir = tiny_run();
     let plan = lambada(&dir, PASSAGES, "--dry-run --json").success().json();
     assert_eq!(plan["tasks"][0]["task"], "lambada");
