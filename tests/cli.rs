@@ -14,7 +14,8 @@ fn dedup(dir: &Dir, input: &str, more: &str) -> Run {
     pipeline_in(dir, &format!("dedup {input} --out out {more}"))
 }
 
-/// A folder with a corpus of six documents in `data` and a configuration for a model of a few thousand parameters in `train.toml`.
+/// A folder with a corpus of six documents in `data` and a configuration for a model of a few
+/// thousand parameters in `train.toml`.
 fn tiny_corpus() -> Dir {
     let dir = Dir::new();
     let texts: Vec<String> = (0..6).map(|seed| words(seed, 300)).collect();
@@ -67,7 +68,7 @@ fn help_names_every_command_and_wrong_usage_is_exit_code_2() {
         assert!(pipeline([command, "--help"]).success().stdout.contains("Usage"), "{command}");
     }
     for wrong in
-        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["train", "--tp", "0"]]
+        [&["no-such-command"][..], &["dedup"], &["dedup", "a.jsonl"], &["doctor", "--set", "a=1"]]
     {
         let run = pipeline(wrong);
         assert_eq!(run.code, 2, "{wrong:?}");

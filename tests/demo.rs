@@ -1,15 +1,21 @@
-//! `pipeline demo`: the rules that make its test text, and the whole road on a small text.
+//! `pipeline demo`: the rules that make its test sets, and the whole road on a small text.
 
 use std::path::Path;
 
 use crate::support::{Dir, Run, pipeline, read_json, words};
 
+#[path = "../pipeline/cli/demo/cloze.rs"]
+mod cloze;
+#[path = "../pipeline/cli/demo/prose.rs"]
+mod prose;
 #[path = "../pipeline/cli/demo/wikitext.rs"]
 mod wikitext;
 
+use prose::Prose;
+
 /// The text of the article that Markdown becomes.
 fn article(markdown: &str) -> String {
-    wikitext::article(markdown, "fallback", 1_000).text
+    wikitext::article(&Prose::read(markdown), "fallback", 1_000).text
 }
 
 const PROSE: &str = "One line of prose that is long enough to be kept as it stands.";
@@ -77,17 +83,90 @@ fn the_detokenizer_undoes_the_form() {
 
 #[test]
 fn words_are_counted_as_the_benchmark_counts_them() {
-    let article = wikitext::article(&format!("# T\n\n{PROSE}\n\n## P\n\n{PROSE}\n"), "", 1_000);
+    let prose = Prose::read(&format!("# T\n\n{PROSE}\n\n## P\n\n{PROSE}\n"));
+    let article = wikitext::article(&prose, "", 1_000);
     assert_eq!(
         article.num_words,
         article.text.split_whitespace().count() + article.text.lines().count()
     );
 }
 
+/// The passages whose last word is to be guessed in Markdown.
+fn passages(markdown: &str) -> Vec<String> {
+    cloze::passages(&Prose::read(markdown))
+}
+
+/// Thirty-two words in three sentences; the last word stands in the first, with another case and a
+/// mark.
+const RIDDLE: &str = "The \"Garden\" was what they called it when nobody had been there for \
+                      years. It had a gate that would not open. So they climbed the wall and stood \
+                      in the garden.";
+
+#[test]
+fn a_passage_ends_in_a_word_that_occurs_before_and_without_its_period() {
+    let expected = RIDDLE.strip_suffix('.').unwrap();
+    assert_eq!(passages(RIDDLE), [expected]);
+    // The next passage begins with the next sentence.
+    assert_eq!(passages(&format!("# T\n\n{RIDDLE}\n{RIDDLE}\n")), [expected, expected]);
+    // Paragraphs stay apart.
+    let (first, second) = RIDDLE.split_at(RIDDLE.find("So").unwrap());
+    let parted = format!("{}\n\n{second}", first.trim_end());
+    assert_eq!(
+        passages(&parted),
+        [format!("{}\n\n{}", first.trim_end(), &second[..second.len() - 1])]
+    );
+}
+
+#[test]
+fn what_gives_no_last_word_to_guess_gives_no_passage() {
+    for (why, text) in [
+        ("another last word", RIDDLE.replace("the garden.", "the grass.")),
+        ("another mark", RIDDLE.replace("the garden.", "the garden!")),
+        ("no letter in it", RIDDLE.replace("Garden", "4321").replace("garden", "4321")),
+        ("three letters", RIDDLE.replace("Garden", "Den").replace("garden", "den")),
+        ("too few words", RIDDLE[RIDDLE.find("It had").unwrap()..].replace("gate", "garden")),
+        ("a heading between", RIDDLE.replace("It had", "\n\n## Heading\n\nIt had")),
+        (
+            "a line of no prose between",
+            RIDDLE.replace(
+                "So they",
+                "\n\nA caption that goes on until it is long enough\n\nSo they",
+            ),
+        ),
+        ("an address", RIDDLE.replace("a gate", "https://example.org/gate")),
+    ] {
+        assert_eq!(passages(&text), Vec::<String>::new(), "{why}: {text}");
+    }
+}
+
+#[test]
+fn a_passage_that_grows_too_long_loses_its_first_sentences() {
+    let filler = "This one sentence of nine words says nothing more! ".repeat(12);
+    let found = passages(&format!("{filler}{RIDDLE}"));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].ends_with(RIDDLE.strip_suffix('.').unwrap()), "{found:?}");
+    assert!(found[0].starts_with("This one sentence"), "{found:?}");
+    let num_words = found[0].split_whitespace().count();
+    assert!((72..=80).contains(&num_words), "{num_words} words");
+}
+
+/// Made-up sentences that make one passage, different for each `seed`.
+fn made_passage(seed: u64) -> String {
+    let made = words(seed + 1_000, 36).replace(['.', '\n'], " ");
+    let mut made: Vec<&str> = made.split_whitespace().collect();
+    made[35] = made[0];
+    format!(
+        "The {}. The {}. The {}.",
+        made[..12].join(" "),
+        made[12..24].join(" "),
+        made[24..].join(" ")
+    )
+}
+
 /// A folder of twenty documents that differ, a copy, a near copy, and a licence.
 fn text_folder(dir: &Dir) -> std::path::PathBuf {
     for seed in 0..20 {
-        let text = format!("# Document {seed}\n\n{}\n", words(seed, 600));
+        let text = format!("# Document {seed}\n\n{}\n\n{}\n", words(seed, 600), made_passage(seed));
         dir.write(&format!("text/crate-{seed:02}/README.md"), text);
     }
     let copy = format!("# Document 3\n\n{}\n", words(3, 600));
@@ -130,6 +209,11 @@ fn the_whole_road_runs_on_a_small_text_and_its_report_has_every_key() {
     let run = small_demo(&text, &out, &[]).success();
     assert!(run.stdout.contains("word perplexity"), "{}", run.stdout);
     assert!(run.stdout.contains("demo-wikitext"), "{}", run.stdout);
+    for row in
+        ["demo-lambada, examples", "strict accuracy", "last-token accuracy", "demo-lambada.jsonl"]
+    {
+        assert!(run.stdout.contains(row), "{row}: {}", run.stdout);
+    }
 
     let report = read_json(&out.join("report.json"));
     let curation = &report["curation"];
@@ -159,6 +243,60 @@ fn the_whole_road_runs_on_a_small_text_and_its_report_has_every_key() {
         wikitext["word_perplexity"].as_f64().unwrap()
             > wikitext["token_perplexity"].as_f64().unwrap()
     );
+    let lambada = &report["evaluation"]["lambada"];
+    assert_eq!(lambada["task"], "demo-lambada");
+    assert_eq!((&lambada["examples"], &lambada["counts"]["examples"]), (&1.into(), &1.into()));
+    for key in ["strict_accuracy", "last_token_accuracy"] {
+        assert!((0.0..=1.0).contains(&lambada[key].as_f64().unwrap()), "{key}: {lambada}");
+    }
+    // Four steps teach hardly anything, but not less than nothing.
+    let perplexity = |key: &str| lambada[key].as_f64().unwrap();
+    assert!(perplexity("target_perplexity") < 2.0 * perplexity("uniform_target_perplexity"));
+}
+
+#[test]
+fn an_override_of_the_evaluation_reaches_both_tasks() {
+    let dir = Dir::new();
+    let (text, out) = (text_folder(&dir), dir.path("out"));
+    small_demo(&text, &out, &["--set", "eval.tensor_parallel_size=1"]).success();
+    let report = read_json(&out.join("report.json"));
+    for task in ["wikitext", "lambada"] {
+        assert_eq!(report["evaluation"][task]["settings"]["tensor_parallel_size"], 1, "{task}");
+    }
+}
+
+#[test]
+fn text_without_a_passage_to_guess_leaves_the_last_words_out() {
+    let dir = Dir::new();
+    for seed in 0..20 {
+        let text = format!("# Document {seed}\n\n{}\n", words(seed, 600));
+        dir.write(&format!("text/crate-{seed:02}/README.md"), text);
+    }
+    let out = dir.path("out");
+    let run = small_demo(&dir.path("text"), &out, &[]).success();
+    assert!(!run.stdout.contains("strict accuracy"), "{}", run.stdout);
+    assert!(!out.join("text/demo-lambada.jsonl").exists());
+    assert!(read_json(&out.join("report.json"))["evaluation"]["lambada"].is_null());
+}
+
+#[test]
+fn copies_of_a_passage_to_guess_are_not_trained_on() {
+    let dir = Dir::new();
+    let (text, out) = (text_folder(&dir), dir.path("out"));
+    small_demo(&text, &out, &[]).success();
+    let passages = std::fs::read_to_string(out.join("text/demo-lambada.jsonl")).unwrap();
+    let passage: serde_json::Value =
+        serde_json::from_str(passages.lines().next().unwrap()).unwrap();
+    // The passage in the middle of a longer document of its own.
+    let page = format!("# Page\n\n{}\n\n{}.\n", words(500, 400), passage["text"].as_str().unwrap());
+    dir.write("text/crate-50/README.md", page);
+    small_demo(&text, &out, &["--overwrite"]).success();
+    let again = std::fs::read_to_string(out.join("text/demo-lambada.jsonl")).unwrap();
+    assert_eq!(again, passages, "the same document is held out");
+    let removed = std::fs::read_to_string(out.join("data/removed.jsonl")).unwrap();
+    let page =
+        removed.lines().find(|line| line.contains("crate-50/")).expect("the page is removed");
+    assert!(page.contains("contaminated") && page.contains("demo-lambada.jsonl"), "{page}");
 }
 
 #[test]
@@ -169,7 +307,8 @@ fn the_held_out_documents_are_not_trained_on() {
     let test = std::fs::read_to_string(out.join("text/demo-wikitext.tokens")).unwrap();
     let title = test.lines().nth(1).unwrap().trim().trim_matches(['=', ' ']).to_owned();
     let documents = std::fs::read_to_string(out.join("text/documents.jsonl")).unwrap();
-    // Document 3 has copies, which go as contaminated; of any other none is there in the first place.
+    // Document 3 has copies, which go as contaminated; of any other none is there in the first
+    // place.
     let kept = std::fs::read_to_string(out.join("data/provenance.jsonl")).unwrap();
     assert!(!documents.contains(&format!("# {title}\\n")) || title == "Document 3");
     assert!(!kept.contains(&format!("crate-{:0>2}/", title.trim_start_matches("Document "))));

@@ -78,8 +78,8 @@ impl ParameterSource for Zeros {
     }
 }
 
-/// A model of nothing but embeddings and the last layer norm, so that the logits after a token depend on that token and its
-/// position alone and can be computed by hand.
+/// A model of nothing but embeddings and the last layer norm, so that the logits after a token
+/// depend on that token and its position alone and can be computed by hand.
 #[derive(Clone)]
 struct Known {
     /// `[vocab_size, hidden_size]`.
@@ -118,7 +118,8 @@ impl Known {
 
     /// A bigram model: positions make no difference.
     fn bigram(config: &Gpt2Config) -> Self {
-        // Numbers in [-1, 1) without a pattern that matters: the fractional parts of multiples of the golden ratio.
+        // Numbers in [-1, 1) without a pattern that matters: the fractional parts of multiples of
+        // the golden ratio.
         let number =
             |index: usize| ((index as f64 * 0.618_033_988_749_894_9).fract() * 2.0 - 1.0) as f32;
         let mut model = Self::zeros(config);
@@ -126,7 +127,8 @@ impl Known {
         model
     }
 
-    /// A model that predicts each token of `script` at its position, and at all others every token alike.
+    /// A model that predicts each token of `script` at its position, and at all others every token
+    /// alike.
     fn scripted(config: &Gpt2Config, script: &[(usize, u32)]) -> Self {
         assert!(script.len() <= config.hidden_size);
         let mut model = Self::zeros(config);

@@ -1,4 +1,5 @@
-//! Losses under a trained model: equal to the reference's, whatever the batch size and the number of ranks.
+//! Losses under a trained model: equal to the reference's, whatever the batch size and the number
+//! of ranks.
 //!
 //! Reference values: `fixtures/gpt2_micro`.
 
@@ -25,7 +26,8 @@ fn micro_stream() -> Vec<u32> {
     serde_json::from_value(reference("gpt2_micro")["eval_stream"].clone()).unwrap()
 }
 
-/// Sum of the losses of `tokens` in windows of `window`, one every `overlap`, `batch_size` at a time.
+/// Sum of the losses of `tokens` in windows of `window`, one every `overlap`, `batch_size` at a
+/// time.
 fn total_nll(
     scorer: &mut Scorer,
     tokens: &[u32],

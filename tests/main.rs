@@ -4,6 +4,7 @@
 
 mod cli;
 mod collective;
+mod curation;
 mod demo;
 mod evaluation;
 mod inference;

@@ -5,6 +5,7 @@ mod configuration;
 mod data;
 mod data_parallel;
 mod optimizer;
+mod program;
 mod reference_run;
 mod runs;
 

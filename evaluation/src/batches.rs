@@ -1,8 +1,9 @@
 //! Windows in batches of similar length.
 //!
-//! A batch is as long as its longest window, and what fills up the shorter ones is computed for nothing. So windows are
-//! batched in the order of their lengths, longest first: a batch that does not fit into memory then fails at once. Results
-//! go back to the order in which the windows were given, so neither the batch size nor this order shows in a sum.
+//! A batch is as long as its longest window, and what fills up the shorter ones is computed for
+//! nothing. So windows are batched in the order of their lengths, longest first: a batch that does
+//! not fit into memory then fails at once. Results go back to the order in which the windows were
+//! given, so neither the batch size nor this order shows in a sum.
 
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;

@@ -1,13 +1,16 @@
 //! Passages whose last word is to be guessed, read from JSONL and turned into tokens.
 //!
-//! A passage gives two questions, which differ in what must be guessed and in how the tokens are made:
+//! A passage gives two questions, which differ in what must be guessed and in how the tokens are
+//! made:
 //!
-//! - *strict*: the last word, white space before it and all its tokens. The context before the word and the word with a
-//!   leading space are encoded apart, so the word is what it would be after any context.
+//! - *strict*: the last word, white space before it and all its tokens. The context before the word
+//!   and the word with a leading space are encoded apart, so the word is what it would be after any
+//!   context.
 //! - *last token*: the last token of the passage, encoded in one go.
 //!
-//! Where a space precedes the word both encodings are the same tokens, so one pass answers both; where a line end does,
-//! they differ. Contexts that are longer than the model sees lose their beginning.
+//! Where a space precedes the word both encodings are the same tokens, so one pass answers both;
+//! where a line end does, they differ. Contexts that are longer than the model sees lose their
+//! beginning.
 
 use std::ops::Range;
 use std::path::Path;
@@ -28,7 +31,8 @@ const FORM: &str =
 pub struct ClozeExample {
     /// The last word after its context.
     pub strict: Question,
-    /// The last token after all others; `None` where these are the tokens of `strict`, whose last label answers it.
+    /// The last token after all others; `None` where these are the tokens of `strict`, whose last
+    /// label answers it.
     pub last_token: Option<Question>,
 }
 
@@ -46,8 +50,8 @@ pub struct Question {
 ///
 /// # Errors
 ///
-/// When the file cannot be read or has no line, or a line is no object with a text of at least two words: the error has
-/// the line.
+/// When the file cannot be read or has no line, or a line is no object with a text of at least two
+/// words: the error has the line.
 pub fn read(path: &Path) -> Result<Vec<Document>, EvalError> {
     let mut passages = Vec::new();
     let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
@@ -109,7 +113,8 @@ impl ClozeExample {
     ///
     /// # Errors
     ///
-    /// When the word has more tokens than the model sees, or the tokenizer gives a token that the model does not have.
+    /// When the word has more tokens than the model sees, or the tokenizer gives a token that the
+    /// model does not have.
     pub fn new(passage: &Document, model: &ModelIdentity) -> Result<Self, EvalError> {
         let (context, word) = split_last_word(&passage.text);
         let mut strict = model.encode(context)?;
@@ -121,8 +126,8 @@ impl ClozeExample {
         let question = |tokens, num_labels| {
             Question::new(tokens, num_labels, seq_length).ok_or_else(|| {
                 let problem = format!(
-                    "the last word has {num_labels} tokens, too many for a model that sees {seq_length}; \
-                     leave the line out"
+                    "the last word has {num_labels} tokens, too many for a model that sees \
+                     {seq_length}; leave the line out"
                 );
                 EvalError::bad_example(&passage.provenance, problem)
             })
@@ -135,8 +140,8 @@ impl ClozeExample {
 }
 
 impl Question {
-    /// `tokens` with their last `num_labels` to be guessed, cut at their beginning to what a model of `seq_length` positions
-    /// can see; `None` where that leaves no context.
+    /// `tokens` with their last `num_labels` to be guessed, cut at their beginning to what a model
+    /// of `seq_length` positions can see; `None` where that leaves no context.
     fn new(mut tokens: Vec<u32>, num_labels: usize, seq_length: usize) -> Option<Self> {
         // The last label is no input, so one token more than positions.
         let num_cut = tokens.len().saturating_sub(seq_length + 1);

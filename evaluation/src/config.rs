@@ -1,7 +1,7 @@
 //! What an evaluation should do: as it was written, and as it is meant.
 //!
-//! How a checkpoint is evaluated stands in a file or in defaults; which checkpoint, and on which test sets, is said where
-//! the evaluation is started. [`EvalConfig::validate`] joins the two.
+//! How a checkpoint is evaluated stands in a file or in defaults; which checkpoint, and on which
+//! test sets, is said where the evaluation is started. [`EvalConfig::validate`] joins the two.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::wikitext103::WikiText103;
 pub struct EvalConfig {
     /// Windows or examples per forward pass. Changes speed and memory, not the result.
     pub micro_batch_size: NonZeroUsize,
-    /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`; the paper's is 32.
-    /// Examples of LAMBADA do not overlap.
+    /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`;
+    /// the paper's is 32. Examples of LAMBADA do not overlap.
     pub overlap: NonZeroUsize,
     /// Ranks that share the model. Changes speed and memory, not the result.
     pub tensor_parallel_size: NonZeroUsize,

@@ -1,12 +1,12 @@
 //! Undoes WikiText's tokenization, so that a model sees English as it was trained on.
 //!
-//! WikiText separates every token by spaces and writes `5 @-@ 6` for `5-6`. Scores are only comparable between programs
-//! that undo this in the same way, so the rules are those of the original implementation, in its order and with its
-//! flaws: each rule runs over the whole text, from the left and without overlaps, before the next one starts. `<unk>`
-//! stays as it is.
+//! WikiText separates every token by spaces and writes `5 @-@ 6` for `5-6`. Scores are only
+//! comparable between programs that undo this in the same way, so the rules are those of the
+//! original implementation, in its order and with its flaws: each rule runs over the whole text,
+//! from the left and without overlaps, before the next one starts. `<unk>` stays as it is.
 //!
-//! The original uses regular expressions for brackets and quotes. Every one of them ends at the first closing mark, so a
-//! scan from mark to mark does the same in linear time.
+//! The original uses regular expressions for brackets and quotes. Every one of them ends at the
+//! first closing mark, so a scan from mark to mark does the same in linear time.
 //!
 //! # Source
 //!
@@ -23,8 +23,9 @@ enum Rule {
     Replace(&'static str, &'static str),
     /// White space right inside a pair of marks goes; the pair closes at the first closing mark.
     TrimInside(char, char),
-    /// `/' 5/` becomes `/'[0-9]/`. The original means to join `' 5`, but writes the slashes of another language's
-    /// regular expressions into the pattern and the replacement: no text of the benchmark has them.
+    /// `/' 5/` becomes `/'[0-9]/`. The original means to join `' 5`, but writes the slashes of
+    /// another language's regular expressions into the pattern and the replacement: no text of the
+    /// benchmark has them.
     SlashQuoteDigit,
 }
 
@@ -70,8 +71,8 @@ pub fn detokenize(text: &str) -> String {
 
 /// Number of WikiText tokens: pieces between single spaces once the ends are stripped.
 ///
-/// A line end between two spaces is a piece, as the `<eos>` of other counts is. This is the divisor of the word
-/// perplexity, so counting runs of white space instead would give another benchmark.
+/// A line end between two spaces is a piece, as the `<eos>` of other counts is. This is the divisor
+/// of the word perplexity, so counting runs of white space instead would give another benchmark.
 #[must_use]
 pub fn count_original_tokens(text: &str) -> usize {
     text.trim_matches(is_space).split(' ').count()
@@ -115,7 +116,8 @@ fn replace_slash_quote_digit(text: &str) -> String {
                 rest = &after[2..];
             }
             _ => {
-                // No match starts inside `START` after its first byte, so the search goes on behind it.
+                // No match starts inside `START` after its first byte, so the search goes on behind
+                // it.
                 out.push_str(START);
                 rest = after;
             }
@@ -124,7 +126,8 @@ fn replace_slash_quote_digit(text: &str) -> String {
     out + rest
 }
 
-/// What Python's `\s` and `str.strip` take for white space: Unicode's, and the four ASCII separators.
+/// What Python's `\s` and `str.strip` take for white space: Unicode's, and the four ASCII
+/// separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }

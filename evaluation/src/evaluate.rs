@@ -13,8 +13,8 @@ use crate::summary::TaskSummary;
 ///
 /// # Errors
 ///
-/// When the checkpoint or a test set cannot be read, a setting does not fit the model, the model fails or gives a loss
-/// that is no number, or `observer` asks to stop. Nothing is reported then.
+/// When the checkpoint or a test set cannot be read, a setting does not fit the model, the model
+/// fails or gives a loss that is no number, or `observer` asks to stop. Nothing is reported then.
 pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, EvalError> {
     let mut model = EvaluatedModel::open(plan)?;
     let ModelIdentity { checkpoint, step, .. } = &model.identity;
@@ -31,7 +31,8 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// When its test set cannot be used, a setting does not fit the model, the model fails, or `observer` asks to stop.
+    /// When its test set cannot be used, a setting does not fit the model, the model fails, or
+    /// `observer` asks to stop.
     pub fn run(
         &self,
         model: &mut EvaluatedModel,

@@ -1,20 +1,21 @@
 //! LAMBADA: guessing the last word of a passage, by the protocol of the original implementation.
 //!
-//! Two accuracies carry this name in print, and one model can have 33% by one and 47% by the other, so both are measured
-//! and neither is called just LAMBADA:
+//! Two accuracies carry this name in print, and one model can have 33% by one and 47% by the other,
+//! so both are measured and neither is called just LAMBADA:
 //!
-//! - `strict_accuracy`, the paper's: the whole last word must be right, every token of it being the most probable one after
-//!   the passage and the right tokens before it;
+//! - `strict_accuracy`, the paper's: the whole last word must be right, every token of it being the
+//!   most probable one after the passage and the right tokens before it;
 //! - `last_token_accuracy`, that of GPT-2's authors: only the last token of the passage must be.
 //!
-//! `target_perplexity` is `exp` of the mean over the examples of the strict target's negative log-likelihood, summed over
-//! the word's tokens. What a passage and its last word are as tokens is said in [`cloze`](crate::cloze).
+//! `target_perplexity` is `exp` of the mean over the examples of the strict target's negative
+//! log-likelihood, summed over the word's tokens. What a passage and its last word are as tokens is
+//! said in [`cloze`].
 //!
 //! # Source
 //!
-//! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix E.2, and
-//! `tasks/zeroshot_gpt2` of Megatron-LM v1.0 with `--strict-lambada`. Paperno et al., *The LAMBADA dataset*,
-//! [arXiv 1606.06031](https://arxiv.org/abs/1606.06031).
+//! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix
+//! E.2, and `tasks/zeroshot_gpt2` of Megatron-LM v1.0 with `--strict-lambada`. Paperno et al., *The
+//! LAMBADA dataset*, [arXiv 1606.06031](https://arxiv.org/abs/1606.06031).
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -43,7 +44,8 @@ const PUBLISHED_TEST_SET: (usize, usize) = (5_153, 1_688_837);
 /// Accuracy on the last words of passages in LAMBADA's form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lambada {
-    /// What the report calls the task: [`NAME`] for the benchmark, another name for any other passages.
+    /// What the report calls the task: [`NAME`] for the benchmark, another name for any other
+    /// passages.
     pub name: String,
     /// The test file: JSONL whose lines hold a passage each under `text`.
     pub data: PathBuf,
@@ -65,7 +67,8 @@ pub struct Measured {
 /// How well the last words were guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Share of the examples with every token of the last word right: the number to compare with the paper's.
+    /// Share of the examples with every token of the last word right: the number to compare with
+    /// the paper's.
     pub strict_accuracy: f64,
     /// Its standard error, `√(p (1 - p) / examples)`.
     pub strict_stderr: f64,
@@ -75,7 +78,8 @@ pub struct Metrics {
     pub last_token_stderr: f64,
     /// `exp(total_nll / examples)`.
     pub target_perplexity: f64,
-    /// Sum over all tokens of the strict targets of the negative natural logarithm of their probability.
+    /// Sum over all tokens of the strict targets of the negative natural logarithm of their
+    /// probability.
     pub total_nll: f64,
 }
 
@@ -98,7 +102,8 @@ pub struct Counts {
     pub examples_cut: usize,
     /// Tokens that were cut.
     pub context_tokens_cut: usize,
-    /// Examples that are other tokens when they are encoded in one go; they take a pass of their own for the last token.
+    /// Examples that are other tokens when they are encoded in one go; they take a pass of their
+    /// own for the last token.
     pub examples_encoded_twice: usize,
 }
 
@@ -115,12 +120,14 @@ pub struct Settings {
     pub window: usize,
     /// The model's tokenizer.
     pub tokenizer: String,
+    /// Tokens of the model's vocabulary, without padding.
+    pub vocab_size: usize,
     /// What happens to the rows that only pad the vocabulary: `masked`, they are never predicted.
     pub padded_vocabulary: &'static str,
     /// The test file.
     pub data: PathBuf,
-    /// Whether the file has the number and the size of LAMBADA's published test passages. Without, its numbers are not
-    /// those of the benchmark.
+    /// Whether the file has the number and the size of LAMBADA's published test passages. Without,
+    /// its numbers are not those of the benchmark.
     pub published_test_set: bool,
     /// The model's checkpoint.
     pub checkpoint: PathBuf,
@@ -154,7 +161,8 @@ impl Lambada {
     ///
     /// # Errors
     ///
-    /// When the file cannot be used, the model fails or gives a loss that is no number, or `observer` asks to stop.
+    /// When the file cannot be used, the model fails or gives a loss that is no number, or
+    /// `observer` asks to stop.
     pub fn run(
         &self,
         model: &mut EvaluatedModel,
@@ -242,6 +250,9 @@ impl Lambada {
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<TokenScore>>, EvalError> {
+        if windows.is_empty() {
+            return Ok(Vec::new());
+        }
         observer.begin(
             &format!("{}, {what}", self.name),
             Some(windows.len() as u64),
@@ -256,9 +267,11 @@ impl Lambada {
         Settings {
             strict: "the last word with the space before it, every token right",
             last_token: "the last token of the text, right",
-            target_perplexity: "exp(mean over examples of the last word's summed negative log-likelihood)",
+            target_perplexity: "exp(mean over examples of the last word's negative log-likelihood, \
+                                summed over its tokens)",
             window: model.config.seq_length,
             tokenizer: model.tokenizer.name().to_owned(),
+            vocab_size: model.config.vocab_size,
             padded_vocabulary: "masked",
             data: self.data.clone(),
             published_test_set: test.is_published(),

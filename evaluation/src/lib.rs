@@ -1,17 +1,19 @@
 //! The paper's benchmarks, each with its protocol.
 //!
-//! [`evaluate()`] is the stage: it opens a checkpoint and runs every [`Task`] of an [`EvalPlan`] on it. A task reads a test
-//! set, has a [`Scorer`](training::inference::Scorer) compute the loss of its tokens, and makes a [`TaskResult`] that
-//! states each number with the counts and the settings it depends on: perplexities of one model differ by tens of percent
-//! between protocols, so a number without its settings says nothing.
+//! [`evaluate()`] is the stage: it opens a checkpoint and runs every [`Task`] of an [`EvalPlan`] on
+//! it. A task reads a test set, has a [`Scorer`](training::inference::Scorer) compute the loss of
+//! its tokens, and makes a [`TaskResult`] that states each number with the counts and the settings
+//! it depends on: perplexities of one model differ by tens of percent between protocols, so a
+//! number without its settings says nothing.
 //!
 //! | task | modules |
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
 //!
-//! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an [`EvalReport`], as JSON or as a
-//! table; [`EvalPlan::summary`] says beforehand what it would take. Nothing here prints.
+//! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
+//! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
+//! Nothing here prints.
 
 pub mod batches;
 pub mod cloze;

@@ -1,7 +1,8 @@
 //! The result of an evaluation, as JSON and as a table.
 //!
-//! A number stands beside everything it depends on. Tools read `results[i].metrics`; people read the table, which prints
-//! every setting and count too, so that no figure is copied without its protocol.
+//! A number stands beside everything it depends on. Tools read `results[i].metrics`; people read
+//! the table, which prints every setting and count too, so that no figure is copied without its
+//! protocol.
 
 use std::fmt;
 

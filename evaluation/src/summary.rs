@@ -48,15 +48,16 @@ pub struct TaskSummary {
     pub targets: usize,
     /// Forward passes.
     pub forward_passes: usize,
-    /// Positions that these compute, padding included: the cost is about twice the parameters for each, in floating-point
-    /// operations.
+    /// Positions that these compute, padding included: the cost is about twice the parameters for
+    /// each, in floating-point operations.
     pub token_positions: usize,
     /// Whether a limit would leave some of the test set unscored.
     pub partial: bool,
 }
 
 impl EvalPlan {
-    /// What the plan amounts to. Reads the checkpoint's manifest and the test sets, and runs nothing.
+    /// What the plan amounts to. Reads the checkpoint's manifest and the test sets, and runs
+    /// nothing.
     ///
     /// # Errors
     ///

@@ -1,16 +1,18 @@
 //! WikiText103 perplexity, by the protocol of the original implementation.
 //!
-//! The test file is one stream: no documents, no separators, headings and blank lines included. It is detokenized,
-//! encoded in one go and scored in overlapping windows. The total negative log-likelihood is then spread over the
-//! *original* words, `exp(total_nll / (original_tokens - 1))`, so that models with different tokenizers compare; over the
-//! tokens it gives the token perplexity.
+//! The test file is one stream: no documents, no separators, headings and blank lines included. It
+//! is detokenized, encoded in one go and scored in overlapping windows. The total negative
+//! log-likelihood is then spread over the *original* words, `exp(total_nll / (original_tokens -
+//! 1))`, so that models with different tokenizers compare; over the tokens it gives the token
+//! perplexity.
 //!
-//! The paper's formula divides by all original tokens, its program by one less, as here: a factor of 1.00001.
+//! The paper's formula divides by all original tokens, its program by one less, as here: a factor
+//! of 1.00001.
 //!
 //! # Source
 //!
-//! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix E.1, and
-//! `tasks/zeroshot_gpt2` of Megatron-LM v1.0.
+//! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix
+//! E.1, and `tasks/zeroshot_gpt2` of Megatron-LM v1.0.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -35,10 +37,12 @@ use crate::windows::OverlapWindows;
 /// What reports call the task on the benchmark's own text.
 pub const NAME: &str = "wikitext103";
 
-/// Bytes and original tokens of the published test split, `wiki.test.tokens` with its `<unk>`. The paper prints the second.
+/// Bytes and original tokens of the published test split, `wiki.test.tokens` with its `<unk>`. The
+/// paper prints the second.
 const PUBLISHED_TEST_SPLIT: (usize, usize) = (1_281_077, 245_566);
 
-/// Largest mean loss that a perplexity is computed from, as in the original: perplexities end at `exp(20)`.
+/// Largest mean loss that a perplexity is computed from, as in the original: perplexities end at
+/// `exp(20)`.
 const MAX_MEAN_LOSS: f64 = 20.0;
 
 /// Word perplexity of a text in WikiText103's form.
@@ -96,7 +100,8 @@ pub struct Counts {
 /// What the numbers depend on, and where they come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Settings {
-    /// Tokens that a prediction can see at most: the model's `seq_length`. The paper's models have 1024.
+    /// Tokens that a prediction can see at most: the model's `seq_length`. The paper's models have
+    /// 1024.
     pub window: usize,
     /// Tokens between the starts of two windows.
     pub overlap: usize,
@@ -104,7 +109,8 @@ pub struct Settings {
     pub detokenizer: &'static str,
     /// The model's tokenizer.
     pub tokenizer: String,
-    /// `(tokens - 1) / (original_tokens - 1)`: the word perplexity is the token perplexity to this power.
+    /// `(tokens - 1) / (original_tokens - 1)`: the word perplexity is the token perplexity to this
+    /// power.
     pub token_ratio: f64,
     /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability.
     pub padded_vocabulary: &'static str,
@@ -112,8 +118,8 @@ pub struct Settings {
     pub max_mean_loss: f64,
     /// The test file.
     pub data: PathBuf,
-    /// Whether the file has the size and the words of WikiText-103's published test split. Without, its numbers are not
-    /// those of the benchmark.
+    /// Whether the file has the size and the words of WikiText-103's published test split. Without,
+    /// its numbers are not those of the benchmark.
     pub published_test_split: bool,
     /// The model's checkpoint.
     pub checkpoint: PathBuf,
@@ -151,8 +157,8 @@ impl WikiText103 {
     ///
     /// # Errors
     ///
-    /// When the file cannot be used, a setting does not fit the model, the model fails or gives a loss that is no
-    /// number, or `observer` asks to stop.
+    /// When the file cannot be used, a setting does not fit the model, the model fails or gives a
+    /// loss that is no number, or `observer` asks to stop.
     pub fn run(
         &self,
         model: &mut EvaluatedModel,
@@ -250,8 +256,8 @@ impl TestText {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not UTF-8, is empty, or has fewer than two words or tokens; or when the tokenizer gives a
-    /// token that the model does not have.
+    /// When the file cannot be read, is not UTF-8, is empty, or has fewer than two words or tokens;
+    /// or when the tokenizer gives a token that the model does not have.
     pub fn read(path: &Path, model: &ModelIdentity) -> Result<Self, EvalError> {
         let original = read_utf8(path)?;
         if original.trim().is_empty() {

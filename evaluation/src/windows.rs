@@ -1,11 +1,12 @@
 //! Overlapping windows over one stream of tokens.
 //!
-//! A model sees at most `window` tokens. Windows start every `overlap` tokens, and each but the first scores only its last
-//! `overlap` targets, so that nearly every target is predicted from almost a full window of context. The first token of
-//! the stream is never a target; every other one is scored exactly once.
+//! A model sees at most `window` tokens. Windows start every `overlap` tokens, and each but the
+//! first scores only its last `overlap` targets, so that nearly every target is predicted from
+//! almost a full window of context. The first token of the stream is never a target; every other
+//! one is scored exactly once.
 //!
-//! The original counts its windows by a formula that runs past the end: the last `window / overlap` or so score nothing.
-//! They are part of the count that a report gives, and are not computed.
+//! The original counts its windows by a formula that runs past the end: the last `window / overlap`
+//! or so score nothing. They are part of the count that a report gives, and are not computed.
 //!
 //! # Source
 //!

@@ -7,19 +7,34 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
+use curation::records::Location;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
+use crate::dry_run::ResolvedConfig;
 use crate::exit::Usage;
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
+const EXAMPLES: &str = "\
+Examples:
+  A corpus with the paper's cleaning, after a look at what would be done:
+    pipeline dedup corpus/*.jsonl --out data/mine --dry-run
+    pipeline dedup corpus/*.jsonl --out data/mine
+  Records that keep their text elsewhere, and some that cannot be read:
+    pipeline dedup corpus.jsonl --out data/mine --text-key content --on-bad-line skip
+  A configuration, with one of its values changed:
+    pipeline dedup --config configs/data/openwebtext.toml --out data/owt \\
+        --set length.min_tokens=64";
+
 /// Curate a corpus: filter, remove duplicates and test data, tokenize, shard.
 ///
-/// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles of a test set, and documents whose Jaccard
-/// similarity with an earlier kept one is above 0.7. Every dropped document is listed with its reason and witness in OUT/removed.jsonl,
-/// the counts are in OUT/report.json. OUT appears when it is complete.
+/// Drops documents under 128 tokens, all but the first of equal texts, documents that hold articles
+/// of a test set, and documents whose Jaccard similarity with an earlier kept one is above 0.7.
+/// Every dropped document is listed with its reason and witness in OUT/removed.jsonl, the counts
+/// are in OUT/report.json. OUT appears when it is complete.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct DedupArgs {
     /// Files, folders or quoted globs of JSONL, Parquet, or text as one document per file; `.gz` and `.zst` are unpacked.
     ///
@@ -28,7 +43,8 @@ pub(crate) struct DedupArgs {
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 
-    /// Configuration of the corpus (TOML), in place of INPUT; its paths are relative to the working folder.
+    /// Configuration of the corpus (TOML), in place of INPUT; its paths are relative to the working
+    /// folder.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -61,6 +77,11 @@ pub(crate) struct DedupArgs {
     /// Replace the data folder OUT if it is there already.
     #[arg(long)]
     overwrite: bool,
+
+    /// Print the resolved configuration with the source of each value, and the files and steps;
+    /// write nothing, read no document.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -106,7 +127,13 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
+    let written = ResolvedConfig::of(&resolved)?;
     let mut plan = resolved.config.validate()?;
+    if args.dry_run {
+        let plan = plan.summary().map_err(|error| failure(error, &args.out))?;
+        written.print(&plan, global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.overwrite {
         plan.existing = Existing::Replace;
     }
@@ -131,7 +158,8 @@ pub(crate) fn run(
 fn failure(error: CurationError, out: &Path) -> anyhow::Error {
     match error {
         CurationError::Stopped => anyhow!(
-            "stopped by a signal: {} was not written, and nothing half done is left. The same command begins again",
+            "stopped by a signal: {} was not written, and nothing half done is left. \
+             The same command begins again",
             out.display()
         ),
         error => anyhow::Error::new(error).context("cannot curate the corpus"),
@@ -139,7 +167,8 @@ fn failure(error: CurationError, out: &Path) -> anyhow::Error {
 }
 
 impl DedupArgs {
-    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and overrides on top.
+    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and
+    /// overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<CurationConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--tokenizer", "tokenizer", self.tokenizer.as_ref())?);
@@ -224,12 +253,17 @@ pub(crate) fn summary(report: &CurationReport) -> String {
         text.push_str(&format!(
             "largest cluster: {} documents, such as {} (kept) and {} (Jaccard {:.2})\n",
             largest.size,
-            largest.example.kept.file,
-            largest.example.removed.file,
+            place(&largest.example.kept),
+            place(&largest.example.removed),
             largest.example.jaccard
         ));
     }
     text
+}
+
+/// `file:line`, or the file alone where it is one document.
+fn place(location: &Location) -> String {
+    location.line.map_or_else(|| location.file.clone(), |line| format!("{}:{line}", location.file))
 }
 
 fn row(name: &str, count: u64) -> Vec<String> {

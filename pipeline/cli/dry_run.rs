@@ -1,8 +1,8 @@
 //! What `--dry-run` prints: the resolved configuration with the source of each value, and the plan.
 //!
-//! The configuration is shown as the TOML that would give the same run, each value with its origin beside it; the plan is what the stage's
-//! library derives from it without doing the work. As JSON the plan's keys stand at the top, with `config` and
-//! `config_sources` beside them.
+//! The configuration is shown as the TOML that would give the same run, each value with its origin
+//! beside it; the plan is what the stage's library derives from it without doing the work. As JSON
+//! the plan's keys stand at the top, with `config` and `config_sources` beside them.
 
 use anyhow::Context;
 use indicatif::{HumanBytes, HumanCount};
@@ -14,6 +14,12 @@ use crate::{GlobalArgs, output};
 
 /// Columns that the values of a configuration take before their origins move right.
 const MAX_VALUE_WIDTH: usize = 60;
+
+/// Entries of a list in a plan that the table shows.
+const MAX_ENTRIES: usize = 10;
+
+/// Values of an entry that fit into one line.
+const MAX_VALUES_IN_A_ROW: usize = 5;
 
 /// A resolved configuration with the origin of each value.
 #[derive(Debug, Serialize)]
@@ -43,9 +49,7 @@ impl ResolvedConfig {
             return output::json(&DryRun { plan, resolved: self });
         }
         let plan = serde_json::to_value(plan).context("cannot show the plan")?;
-        let mut rows = Vec::new();
-        plan_rows(&plan, "", false, &mut rows);
-        output::text(&format!("{}\nPLAN\n\n{}", self.to_toml(), output::table(&rows)))
+        output::text(&format!("{}\nPLAN\n\n{}", self.to_toml(), plan_table(&plan)))
     }
 
     /// The configuration as TOML, the origin of each value to its right.
@@ -126,27 +130,74 @@ fn toml_of(value: &Value) -> String {
     }
 }
 
+/// A plan as lines of names and values with their units.
+fn plan_table(plan: &Value) -> String {
+    let mut rows = Vec::new();
+    plan_rows(plan, "", false, &mut rows);
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let lines = rows.iter().map(|(name, value)| format!("{name:<width$}  {value}"));
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
 /// The rows of a plan: the name of each value, and the value with its unit.
-fn plan_rows(plan: &Value, indent: &str, is_bytes: bool, rows: &mut Vec<Vec<String>>) {
+fn plan_rows(plan: &Value, indent: &str, is_bytes: bool, rows: &mut Vec<(String, String)>) {
     let Value::Object(entries) = plan else { return };
     for (key, value) in entries {
-        let is_bytes = is_bytes || key.split('_').any(|word| word == "bytes");
-        let name = format!("{indent}{}", key.replace('_', " "));
-        let deeper = format!("{indent}  ");
+        let is_bytes = is_bytes || counts_bytes(key);
+        let name = format!("{indent}{}", words_of(key));
         match value {
             Value::Object(_) => {
-                rows.push(vec![name]);
-                plan_rows(value, &deeper, is_bytes, rows);
+                rows.push((name, String::new()));
+                plan_rows(value, &format!("{indent}  "), is_bytes, rows);
             }
             Value::Array(items) if items.iter().any(Value::is_object) => {
-                for (item, number) in items.iter().zip(1..) {
-                    rows.push(vec![format!("{name} {number}")]);
-                    plan_rows(item, &deeper, is_bytes, rows);
-                }
+                rows.push((name, HumanCount(items.len() as u64).to_string()));
+                list_rows(items, &format!("{indent}  "), rows);
             }
-            value => rows.push(vec![name, shown(value, is_bytes)]),
+            // A seed is a name, not an amount.
+            value if key == "seed" => rows.push((name, value.to_string())),
+            value => rows.push((name, shown(value, is_bytes))),
         }
     }
+}
+
+/// The rows of a list: one for an entry of few plain values, several for another.
+fn list_rows(items: &[Value], indent: &str, rows: &mut Vec<(String, String)>) {
+    for item in items.iter().take(MAX_ENTRIES) {
+        let Value::Object(entries) = item else { continue };
+        let entries: Map<_, _> = entries
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let mut values = entries.iter();
+        let name = values.next().map_or_else(String::new, |(key, value)| match value {
+            Value::String(name) => name.clone(),
+            value => format!("{} {}", words_of(key), shown(value, false)),
+        });
+        if entries.len() <= MAX_VALUES_IN_A_ROW && !entries.values().any(is_section) {
+            let values = values.map(|(key, value)| match shown(value, counts_bytes(key)) {
+                size if counts_bytes(key) => size,
+                value => format!("{} {value}", words_of(key)),
+            });
+            rows.push((format!("{indent}{name}"), values.collect::<Vec<_>>().join(", ")));
+        } else {
+            rows.push((format!("{indent}{name}"), String::new()));
+            let rest = values.map(|(key, value)| (key.clone(), value.clone())).collect();
+            plan_rows(&Value::Object(rest), &format!("{indent}  "), false, rows);
+        }
+    }
+    if let Some(more) = items.len().checked_sub(MAX_ENTRIES).filter(|&more| more > 0) {
+        rows.push((format!("{indent}and {more} more, listed by --json"), String::new()));
+    }
+}
+
+fn words_of(key: &str) -> String {
+    key.replace('_', " ")
+}
+
+fn counts_bytes(key: &str) -> bool {
+    key.split('_').any(|word| word == "bytes")
 }
 
 fn shown(value: &Value, is_bytes: bool) -> String {
@@ -160,10 +211,20 @@ fn shown(value: &Value, is_bytes: bool) -> String {
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(bytes), _) if is_bytes => HumanBytes(bytes).to_string(),
             (Some(count), _) => HumanCount(count).to_string(),
-            (None, Some(small)) if small.abs() < 0.1 => format!("{small:.4}"),
-            (None, Some(number)) => format!("{number:.2}"),
+            (None, Some(number)) => rounded(number),
             (None, None) => number.to_string(),
         },
         value => value.to_string(),
     }
+}
+
+/// A number with two decimals, or two figures where it is small; in full where it is short.
+fn rounded(number: f64) -> String {
+    let full = number.to_string();
+    if full.len() <= 6 {
+        return full;
+    }
+    let zeros = -number.abs().log10().floor();
+    let decimals = if zeros.is_finite() && zeros > 1.0 { zeros as usize + 1 } else { 2 };
+    format!("{number:.decimals$}")
 }

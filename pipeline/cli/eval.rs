@@ -17,8 +17,18 @@ use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
 
+const EXAMPLES: &str = "\
+Examples:
+  The paper's protocol on WikiText103's test split:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens
+  A first look at 100 windows, and the report in a file:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens --limit 100
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens \\
+        --out report.json";
+
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
     /// Run folder, its checkpoints folder, or one checkpoint.
     #[arg(long, value_name = "DIR")]
@@ -56,7 +66,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, requires = "out")]
     overwrite: bool,
 
-    /// Print the resolved settings with the source of each value, and what would be scored; write nothing.
+    /// Print the resolved settings with the source of each value, and what would be scored; write
+    /// nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -65,7 +76,8 @@ pub(crate) struct EvalArgs {
 enum TaskName {
     /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with `<unk>`).
     Wikitext103,
-    /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL with a `text` in each line.
+    /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL
+    /// with a `text` in each line.
     Lambada,
 }
 
@@ -114,7 +126,8 @@ pub(crate) fn run(
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
         EvalError::Stopped => anyhow!(
-            "stopped by a signal before all was scored: there is no result, and nothing was written. \
+            "stopped by a signal before all was scored: there is no result, and nothing was \
+             written. \
              The same command begins again"
         ),
         error => anyhow::Error::new(error).context("cannot evaluate"),

@@ -1,6 +1,7 @@
 //! Exit codes, and the one error of the program itself: wrong usage.
 //!
-//! Scripts tell by the code whether to mend the call (2), look at the machine (1), look at the training (3) or just call again (75).
+//! Scripts tell by the code whether to mend the call (2), look at the machine (1), look at the
+//! training (3) or just call again (75).
 
 use std::process::ExitCode;
 use std::{fmt, io};
@@ -31,7 +32,8 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The error with its causes, each said once: a message that ends in its cause's is not followed by it.
+/// The error with its causes, each said once: a message that ends in its cause's is not followed by
+/// it.
 pub(crate) fn message_of(error: &anyhow::Error) -> String {
     let mut message = String::from("error");
     for cause in error.chain().map(ToString::to_string) {
@@ -94,8 +96,8 @@ fn eval_code(error: &EvalError) -> u8 {
     }
 }
 
-/// What cannot be read was named wrongly, and so was a place where nothing can be made; that a file cannot be written is the
-/// machine's trouble.
+/// What cannot be read was named wrongly, and so was a place where nothing can be made; that a file
+/// cannot be written is the machine's trouble.
 fn io_code(action: &str, error: &io::Error) -> u8 {
     let is_no_place = matches!(
         error.kind(),

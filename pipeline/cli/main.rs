@@ -1,8 +1,8 @@
 //! The `pipeline` program: raw text to the results of the Megatron-LM paper.
 //!
-//! The only place that parses flags, reads configuration files, draws progress and prints. `main` parses and dispatches; each
-//! command is one file and ends in one function of a library: [`dedup`] in `curation::curate`, [`train`] in
-//! `training::train`, [`eval`] in `evaluation::evaluate`.
+//! The only place that parses flags, reads configuration files, draws progress and prints. `main`
+//! parses and dispatches; each command is one file and ends in one function of a library: [`dedup`]
+//! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`.
 
 mod config;
 mod dedup;
@@ -19,15 +19,17 @@ mod train;
 
 use std::process::ExitCode;
 
+use anyhow::{anyhow, bail};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Override;
+use crate::exit::Usage;
 use crate::progress::Progress;
 
 /// Curate a corpus, train a tensor-parallel GPT-2 on it and measure it.
 ///
-/// Takes raw text to the results of the paper Megatron-LM (Shoeybi et al. 2019). Start with `pipeline demo`, which runs all
-/// three stages on text that this machine already has.
+/// Takes raw text to the results of the paper Megatron-LM (Shoeybi et al. 2019). Start with
+/// `pipeline demo`, which runs all three stages on text that this machine already has.
 #[derive(Debug, Parser)]
 #[command(name = "pipeline", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
@@ -39,9 +41,15 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
+First steps:
+  pipeline doctor                  what this machine has, and how large a model fits
+  pipeline demo                    all three stages in a few minutes
+  pipeline train --dry-run ...     what a run would be, with the source of each value
+  pipeline COMMAND --help          flags and examples
+
 Results go to standard output, everything else to standard error.
-Exit codes: 0 done; 1 failed; 2 wrong usage, configuration or input; 3 training stopped by its own guard;
-75 stopped by a signal with resumable work saved.";
+Exit codes: 0 done; 1 failed; 2 wrong usage, configuration or input; 3 training stopped by its
+own guard; 75 stopped by a signal with resumable work saved.";
 
 /// What every command understands.
 #[derive(Debug, Clone, Args)]
@@ -50,7 +58,11 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given more than once.
+    /// Override a key of the configuration: `section.key=value`, the value as TOML; may be given
+    /// more than once.
+    ///
+    /// Entries of an array are counted from 0: `source.0.jsonl.text_key=body`. What is no TOML is
+    /// taken as a text.
     #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
 
@@ -93,6 +105,11 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
+    if let Command::Shard(_) | Command::Doctor(_) = &cli.command
+        && let Some(assignment) = cli.global.overrides.first()
+    {
+        bail!(Usage(anyhow!("--set {assignment}: this command reads no configuration")));
+    }
     match &cli.command {
         Command::Demo(args) => demo::run(args, &cli.global, progress),
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),

@@ -29,7 +29,8 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 pub(crate) struct ReportFile(PendingFile);
 
 impl ReportFile {
-    /// Begins the file before the work whose result it will hold, so that one that cannot be written is refused in time.
+    /// Begins the file before the work whose result it will hold, so that one that cannot be
+    /// written is refused in time.
     pub(crate) fn begin(path: &Path, overwrite: bool) -> anyhow::Result<Self> {
         if path.is_dir() {
             bail!(Usage(anyhow!("{} is a folder: name a file in it", path.display())));

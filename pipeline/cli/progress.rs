@@ -1,8 +1,8 @@
 //! What the user sees while work goes on: log lines, and a bar with amount, rate and time left.
 //!
-//! On a terminal a stage is a bar, and log lines are printed above it; elsewhere a stage is a plain line now and then. All of it goes
-//! to standard error. [`Progress`] also carries SIGINT and SIGTERM into the libraries, which ask
-//! [`Observer::stop_requested`] in every long loop.
+//! On a terminal a stage is a bar, and log lines are printed above it; elsewhere a stage is a plain
+//! line now and then. All of it goes to standard error. [`Progress`] also carries SIGINT and
+//! SIGTERM into the libraries, which ask [`Observer::stop_requested`] in every long loop.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,7 +91,8 @@ impl Progress {
 /// The signals that stop the work.
 const STOP_SIGNALS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
-/// A flag that the first SIGINT or SIGTERM sets, which is said at once; a second ends the process with its default action.
+/// A flag that the first SIGINT or SIGTERM sets, which is said at once; a second ends the process
+/// with its default action.
 fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOP_SIGNALS {
@@ -106,7 +107,8 @@ fn stop_flag() -> Arc<AtomicBool> {
         thread::spawn(move || {
             if signals.forever().next().is_some() {
                 warn!(
-                    "stopping as soon as the work at hand allows it; a second signal ends the program at once"
+                    "stopping as soon as the work at hand allows it; \
+                     a second signal ends the program at once"
                 );
             }
         });
@@ -233,7 +235,8 @@ fn plural(unit: Unit) -> &'static str {
     }
 }
 
-/// A writer to standard error that lifts the bars while a log line is printed, so that neither tears the other.
+/// A writer to standard error that lifts the bars while a log line is printed, so that neither
+/// tears the other.
 #[derive(Clone)]
 struct AboveBars(MultiProgress);
 

@@ -19,11 +19,24 @@ use crate::numbers::{count, positive};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
+const EXAMPLES: &str = "\
+Examples:
+  What the run would be, and how long it would take:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny \\
+        --dry-run --tokens-per-second 3000
+  The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
+  With other values:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
+        --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
+
 /// Train a model on a data folder, split over tensor-parallel ranks.
 ///
-/// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest. The same call on an unfinished run goes on
-/// where its newest checkpoint is; Ctrl-C saves one first.
+/// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest.
+/// The same call on an unfinished run goes on where its newest checkpoint is; Ctrl-C saves one
+/// first.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
     /// Configuration of the run (TOML); see configs/train.
     #[arg(long, value_name = "FILE")]
@@ -48,7 +61,8 @@ pub(crate) struct TrainArgs {
 
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
-    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in every epoch.
+    /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
+    /// every epoch.
     #[arg(long)]
     log_samples: bool,
 
@@ -56,7 +70,8 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     overwrite: bool,
 
-    /// Print the resolved configuration with the source of each value, and what the run amounts to; write nothing.
+    /// Print the resolved configuration with the source of each value, and what the run amounts to;
+    /// write nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -74,7 +89,8 @@ pub(crate) fn run(
     let written = ResolvedConfig::of(&resolved)?;
     if !args.data.join(MANIFEST).is_file() {
         bail!(Usage(anyhow!(
-            "--data {}: no data folder there, for it has no {MANIFEST}; make one with `pipeline dedup`",
+            "--data {}: no data folder there, for it has no {MANIFEST}; \
+             make one with `pipeline dedup`",
             args.data.display()
         )));
     }

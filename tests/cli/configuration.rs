@@ -1,4 +1,5 @@
-//! Configurations: what is said of a fault in a file and in a `--set`, and where a dry run says that each value comes from.
+//! Configurations: what is said of a fault in a file and in a `--set`, and where a dry run says
+//! that each value comes from.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! `pipeline dedup`: what becomes of records and documents, and what is said of inputs that cannot be used.
+//! `pipeline dedup`: what becomes of records and documents, and what is said of inputs that cannot
+//! be used.
 
 use std::fs;
 
@@ -190,4 +191,44 @@ fn an_output_where_nothing_can_be_made_is_wrong_usage() {
     dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
     pipeline_in(&dir, "dedup in.jsonl --out in.jsonl").refused(2, "It is no folder");
     pipeline_in(&dir, "dedup in.jsonl --out in.jsonl/out").refused(2, "Not a directory");
+}
+
+#[test]
+fn a_dry_run_lists_files_and_steps_and_reads_no_document() {
+    let dir = Dir::new();
+    dir.write("in.jsonl", "no JSON at all\n");
+    let line = "dedup in.jsonl --out out --on-bad-line skip --text-key body --dry-run";
+    let plan = pipeline_in(&dir, &format!("{line} --json")).success().json();
+    assert_eq!(plan["bytes"], 15);
+    assert_eq!(plan["sources"][0]["files"][0]["file"], "in.jsonl");
+    assert_eq!(plan["min_tokens"], 128);
+    let sources = &plan["config_sources"];
+    for (key, source) in [
+        ("source.0.name", "INPUT"),
+        ("source.0.paths", "INPUT"),
+        ("source.0.jsonl.text_key", "--text-key"),
+        ("source.0.jsonl.id_key", "default"),
+        ("on_bad_line", "--on-bad-line"),
+        ("length.min_tokens", "default"),
+    ] {
+        assert_eq!(sources[key], source, "{key}");
+    }
+    let table = pipeline_in(&dir, line).success().stdout;
+    for part in
+        ["[[source]]\n", "text_key = \"body\" ", "# --text-key\n", "in.jsonl", " 15 B", " 1234\n"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(!dir.path("out").exists());
+    pipeline_in(&dir, "dedup nowhere.jsonl --out out --dry-run").refused(2, "nowhere.jsonl");
+}
+
+#[test]
+fn the_largest_cluster_is_shown_with_its_lines() {
+    let dir = Dir::new();
+    let text = words(1, 300);
+    dir.write("in.jsonl", jsonl(&[&words(2, 300), &text, &text]));
+    let table = dedup(&dir, "in.jsonl", "").success().stdout;
+    let cluster = "2 documents, such as in.jsonl:2 (kept) and in.jsonl:3 (Jaccard 1.00)";
+    assert!(table.contains(cluster), "{table}");
 }

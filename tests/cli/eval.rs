@@ -63,6 +63,71 @@ fn places_where_no_report_can_be_written_are_refused_before_the_work() {
     }
     pipeline_in(&dir, "eval --checkpoint nowhere --task wikitext103 --data test.tokens")
         .refused(2, "nowhere: no checkpoint here");
-    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere")
-        .refused(2, "nowhere");
+    pipeline_in(&dir, "eval --checkpoint run --task wikitext103 --data nowhere --overlap 4")
+        .refused(2, "cannot read test file nowhere");
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_scored_and_writes_nothing() {
+    let dir = tiny_run();
+    let plan = eval(&dir, "--tp 2 --out report.json --dry-run --json").success().json();
+    assert_eq!(plan["step"], 3);
+    assert_eq!(plan["config"]["overlap"], 4);
+    assert_eq!(plan["config_sources"]["overlap"], "--set");
+    assert_eq!(plan["config_sources"]["tensor_parallel_size"], "--tp");
+    assert_eq!(plan["config_sources"]["micro_batch_size"], "default");
+    let scored = eval(&dir, "--json").success().json();
+    assert_eq!(plan["tasks"][0]["targets"], scored["results"][0]["counts"]["targets"]);
+    let table = eval(&dir, "--dry-run").success().stdout;
+    assert!(table.contains("overlap = 4") && table.contains("targets"), "{table}");
+    assert!(!dir.path("report.json").exists());
+}
+
+/// The program on the last words of `lines`.
+fn lambada(dir: &Dir, lines: &str, more: &str) -> Run {
+    dir.write("words.jsonl", lines);
+    pipeline_in(dir, &format!("eval --checkpoint run --task lambada --data words.jsonl {more}"))
+}
+
+const PASSAGES: &str = "{\"text\": \"a stone fell on another stone\"}\n{\"text\": \"one\\ntwo\"}\n";
+
+#[test]
+fn both_accuracies_of_the_last_words_are_printed_by_name() {
+    let dir = tiny_run();
+    let result = lambada(&dir, PASSAGES, "--json").success().json();
+    let result = &result["results"][0];
+    assert_eq!(result["task"], "lambada");
+    for metric in ["strict_accuracy", "strict_stderr", "last_token_accuracy", "target_perplexity"] {
+        assert!(result["metrics"][metric].is_number(), "{metric}: {result}");
+    }
+    assert_eq!(result["counts"]["examples"], 2);
+    let table = lambada(&dir, PASSAGES, "").success().stdout;
+    for word in ["strict_accuracy", "last_token_accuracy", "target_perplexity", "examples_cut"] {
+        assert!(table.contains(word), "{table}");
+    }
+}
+
+#[test]
+fn a_line_without_a_last_word_to_guess_is_refused_with_its_number() {
+    let dir = tiny_run();
+    for (bad, message) in [
+        ("{\"words\": \"a b\"}", "words.jsonl:3: no key \"text\" (keys present: words)"),
+        ("{\"text\": \"word\"}", "words.jsonl:3: the text is one word"),
+        ("not JSON", "words.jsonl:3: no JSON"),
+    ] {
+        lambada(&dir, &format!("{PASSAGES}{bad}\n"), "").refused(2, message);
+        lambada(&dir, &format!("{PASSAGES}{bad}\n"), "--dry-run").refused(2, message);
+    }
+    lambada(&dir, "", "").refused(2, "words.jsonl is empty");
+}
+
+#[test]
+fn a_dry_run_names_the_checkpoint_and_marks_what_a_limit_leaves_out() {
+    let dir = tiny_run();
+    let plan = lambada(&dir, PASSAGES, "--dry-run --json").success().json();
+    assert_eq!(plan["tasks"][0]["task"], "lambada");
+    assert_eq!(plan["tasks"][0]["examples"], 2);
+    let plan = eval(&dir, "--dry-run --json --limit 2").success().json();
+    assert_eq!(plan["tasks"][0]["windows"], 2);
+    assert_eq!(plan["tasks"][0]["partial"], true);
 }

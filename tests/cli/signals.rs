@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: a command ends soon, with the exit code that says what is saved, and leaves nothing half done.
+//! SIGINT and SIGTERM: a command ends soon, with the exit code that says what is saved, and leaves
+//! nothing half done.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

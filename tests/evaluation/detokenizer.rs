@@ -30,7 +30,8 @@ fn detokenizer_leaves_an_unclosed_bracket_alone() {
 
 #[test]
 fn original_tokens_are_pieces_between_single_spaces() {
-    // The line end between two spaces is a piece, and so is the nothing between two neighboring spaces.
+    // The line end between two spaces is a piece, and so is the nothing between two neighboring
+    // spaces.
     assert_eq!(count_original_tokens(" \n = A = \n b  c \n "), 7);
     assert_eq!(count_original_tokens("one"), 1);
 }

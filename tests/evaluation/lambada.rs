@@ -1,4 +1,5 @@
-//! LAMBADA's protocol: what is asked of a passage, on the published test set and on models whose answers are known.
+//! LAMBADA's protocol: what is asked of a passage, on the published test set and on models whose
+//! answers are known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,13 @@ use super::{
     reference, sha256,
 };
 
-/// Four passages whose last word is one token, is two, has a mark before it, and stands in the text twice.
+/// Four passages whose last word is one token, is two, has a mark before it, and stands in the text
+/// twice.
 const PASSAGES: [&str; 4] = [
     "In my palm is a clear stone",
     "She had known him for years, and yet there was nobody whom she trusted less than Harlin",
-    "Nobody had seen it before him.\n\nHe looked at the thing in her hand for a while and then he said, \"stone",
+    "Nobody had seen it before him.\n\nHe looked at the thing in her hand for a while and then \
+     he said, \"stone",
     "A stone fell on another stone",
 ];
 
@@ -157,7 +160,8 @@ fn a_uniform_model_has_target_perplexity_of_the_vocabulary_to_the_tokens_of_a_wo
     let mut model = evaluated(&narrow_gpt2(64), Zeros, 2);
     let result = run_on_lines(jsonl(&PASSAGES), &mut model, &plan(32, 2)).unwrap();
     let metrics = measured(&result).metrics;
-    // Six label tokens in four words; the loss is an f32: 1e-7 relative, times the exponent of about 16.
+    // Six label tokens in four words; the loss is an f32: 1e-7 relative, times the exponent of
+    // about 16.
     assert_close(metrics.target_perplexity, 50_257_f64.powf(1.5), 3e-6);
     // Of equal tokens the lowest is predicted, which is no word.
     assert_eq!((metrics.strict_accuracy, metrics.last_token_accuracy), (0.0, 0.0));

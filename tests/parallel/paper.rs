@@ -9,6 +9,7 @@ use training::parallel::{
 };
 use training::parameters::{ParameterLoader, padded_vocab_size};
 
+use crate::micro_gpt2;
 use crate::tensors::{assert_close, constant, values};
 
 type B = training::backend::Cpu;
@@ -106,8 +107,14 @@ fn the_mlp_example_by_columns_then_rows() {
 }
 
 fn largest_model() -> Gpt2Config {
-    let table = "num_layers = 72\nhidden_size = 3072\nnum_attention_heads = 32\nseq_length = 1024";
-    toml::from_str(table).unwrap()
+    Gpt2Config {
+        num_layers: 72,
+        hidden_size: 3072,
+        num_attention_heads: 32,
+        seq_length: 1024,
+        vocab_size: 50_257,
+        ..micro_gpt2::config(Activation::Gelu)
+    }
 }
 
 #[test]

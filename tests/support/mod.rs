@@ -43,8 +43,8 @@ impl Run {
         }
     }
 
-    /// The run, if it ended with `code` and a message that holds `part` and speaks of no panic; panics with its messages
-    /// otherwise.
+    /// The run, if it ended with `code` and a message that holds `part` and speaks of no panic;
+    /// panics with its messages otherwise.
     #[track_caller]
     pub(crate) fn refused(self, code: i32, part: &str) -> Self {
         assert_eq!(self.code, code, "standard error:\n{}", self.stderr);
@@ -84,7 +84,8 @@ pub(crate) fn pipeline_with<S: AsRef<OsStr>>(
     Run::of(program().args(args).envs(variables.iter().copied()))
 }
 
-/// The program, without arguments yet, hearing nothing from the environment that changes its messages.
+/// The program, without arguments yet, hearing nothing from the environment that changes its
+/// messages.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pipeline"));
     command.env_remove("RUST_LOG").env_remove("RUST_BACKTRACE");

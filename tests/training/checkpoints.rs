@@ -6,6 +6,7 @@ use std::fs;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
+use corpus::FileSummary;
 use safetensors::SafeTensors;
 use training::TrainError;
 use training::checkpoint::Checkpoint;
@@ -197,6 +198,35 @@ fn broken_newest_checkpoint_is_passed_over() {
     workbench.train_into(&run, micro(every_step));
     assert_eq!(logged(&run, "loss"), whole, "step 10 was done again from step 9");
     assert!(Checkpoint::open(&folder).is_ok(), "and its checkpoint made again");
+}
+
+#[test]
+fn checkpoint_of_another_run_is_passed_over() {
+    let (workbench, run, folder) = trained(every_step);
+    let whole = logged(&run, "loss");
+    for (field, foreign) in [("seed", 8), ("samples_consumed", 41)] {
+        let path = folder.join("state.json");
+        let mut state: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        state[field] = foreign.into();
+        fs::write(&path, state.to_string()).unwrap();
+        // Whole by its manifest, and still not this run's.
+        let manifest = folder.join("manifest.json");
+        let mut value: serde_json::Value =
+            serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+        for file in value["files"].as_array_mut().unwrap() {
+            if file["name"] == "state.json" {
+                *file = serde_json::to_value(FileSummary::of(&path).unwrap()).unwrap();
+            }
+        }
+        fs::write(&manifest, value.to_string()).unwrap();
+        assert!(Checkpoint::open(&folder).is_ok());
+        let plan = micro(every_step).validate(workbench.paths(&run)).unwrap();
+        // Steps 1 to 9 are there already: one is done again.
+        assert_eq!(training::train(&plan, &super::StopAfter::new(10)).unwrap().steps, 10);
+        assert_eq!(logged(&run, "loss"), whole, "{field}");
+        assert_ne!(fs::read_to_string(&path).unwrap(), state.to_string(), "written again");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use training::config::{ModelConfig, TrainConfig, ValidationConfig};
 use training::data::SplitWeights;
 
-use super::{MICRO, Workbench, micro, number};
+use super::{MICRO, Workbench, micro, number, set_layout};
 
 /// The error of a text that is no configuration.
 fn parse_error(text: &str) -> String {
@@ -68,6 +68,34 @@ fn plan_of_the_paper_s_largest_model_counts_its_messages() {
     assert_eq!(summary.heads_per_rank, 3);
     assert_eq!(summary.tokens_per_step, 524_288);
     assert_eq!(summary.grad_accumulation_steps, 64);
+    assert_eq!(summary.gradient_all_reduce_bytes_per_step, 0, "there is one copy");
+}
+
+#[test]
+fn plan_of_several_copies_counts_what_they_exchange() {
+    let plan = |layout| {
+        let config = micro(|config| {
+            config.batch.global_batch_size = number(24);
+            set_layout(config, layout);
+        });
+        Workbench::new(101).validate(config).unwrap().summary()
+    };
+    let (one, three) = (plan((2, 1)), plan((2, 3)));
+    assert_eq!((one.grad_accumulation_steps, three.grad_accumulation_steps), (6, 2));
+    assert_eq!(three.gradient_all_reduce_bytes_per_step, 4 * three.parameters_per_rank);
+    assert_eq!(three.bytes_per_rank, one.bytes_per_rank);
+    assert_eq!((three.tokens_per_step, three.tokens_total), (24 * 16, 10 * 24 * 16));
+    assert_eq!((three.tensor_parallel_size, three.data_parallel_size), (2, 3));
+}
+
+#[test]
+fn sizes_that_cannot_be_computed_with_are_refused() {
+    let error = plan_error(micro(|config| gpt2(config).num_layers = number(1 << 40)));
+    assert_eq!(error, "num_layers = 1099511627776: must be at most 65535");
+    let error = plan_error(micro(|config| gpt2(config).hidden_size = number(1 << 62)));
+    assert!(error.contains("more than can be computed with"), "{error}");
+    let error = plan_error(micro(|config| gpt2(config).seq_length = number(usize::MAX)));
+    assert!(error.contains("more than can be computed with"), "{error}");
 }
 
 #[test]

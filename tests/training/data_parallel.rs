@@ -1,6 +1,8 @@
 //! Copies of the model that share every global batch: the same run as one copy's, up to rounding.
 
 use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use burn::tensor::backend::AutodiffBackend;
 use training::backend::{Activation, CpuAutodiff};
@@ -14,12 +16,17 @@ use training::parameters::KeyedInit;
 use training::state::{StepSettings, TrainState};
 use training::{TrainError, TrainReport};
 
-use super::{Workbench, logged, logged_samples, micro, number, relative_difference, set_dropout};
-use super::{set_layout, steps};
+use super::{
+    Workbench, logged, logged_samples, micro, number, relative_difference, set_dropout, set_layout,
+    steps,
+};
 
 /// Samples of the global batch, and tokens of each.
 const SAMPLES: usize = 4;
 const SEQ_LENGTH: usize = 16;
+
+/// What every step is done with.
+const SETTINGS: StepSettings = StepSettings { learning_rate: 1e-2, clip_grad: 1.0, seed: 5 };
 
 /// Two layers, 32 wide, with dropout and a vocabulary that needs padding.
 fn config() -> Gpt2Config {
@@ -40,6 +47,22 @@ fn config() -> Gpt2Config {
 
 fn model(rank: &Rank) -> Result<Gpt2<CpuAutodiff>, TrainError> {
     Gpt2::init(&config(), &KeyedInit { seed: 5 }, &rank.tensor_parallel, &Default::default())
+}
+
+/// A model in training, before its first step.
+fn state(rank: &Rank) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
+    let (specs, group) = (config().parameters(), &rank.tensor_parallel);
+    let moments = Moments::start(&specs, group.rank(), group.size());
+    let optimizer = AdamWConfig {
+        lr: SETTINGS.learning_rate,
+        min_lr: 0.0,
+        weight_decay: 0.01,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        clip_grad: SETTINGS.clip_grad,
+    };
+    Ok(TrainState::new(model(rank)?, AdamW::new(optimizer, &specs, moments, 0), specs, 0))
 }
 
 /// This copy's share of a made-up global batch.
@@ -106,14 +129,10 @@ fn every_layout_has_the_same_gradients() {
 fn copies_of_the_model_stay_the_same_bits() {
     let dims = ParallelDims { tensor: 2, data: 3 };
     let weights = launch(dims, |rank| {
-        let (specs, group) = (config().parameters(), &rank.tensor_parallel);
-        let moments = Moments::start(&specs, group.rank(), group.size());
-        let optimizer = AdamW::new(optimizer(), &specs, moments, 0);
-        let mut state = TrainState::<CpuAutodiff, _>::new(model(&rank)?, optimizer, specs, 0);
-        let settings = StepSettings { learning_rate: 1e-2, clip_grad: 1.0, seed: 5 };
+        let mut state = state(&rank)?;
         for _ in 0..5 {
             let batches = [Ok(batch(&rank))].into_iter();
-            (state, _) = state.optimizer_step(batches, &settings, &rank)?;
+            (state, _) = state.optimizer_step(batches, &SETTINGS, &rank)?;
         }
         let bits = |weights: Vec<f32>| weights.into_iter().map(f32::to_bits).collect::<Vec<_>>();
         Ok(state.weights()?.into_iter().map(bits).collect::<Vec<_>>())
@@ -125,25 +144,13 @@ fn copies_of_the_model_stay_the_same_bits() {
     assert!(weights[0] != weights[1], "and the parts of one copy differ");
 }
 
-fn optimizer() -> AdamWConfig {
-    AdamWConfig {
-        lr: 1e-2,
-        min_lr: 0.0,
-        weight_decay: 0.01,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        clip_grad: 1.0,
-    }
-}
-
 /// A run of `train_steps` steps with dropout in micro-batches of `micro_batch_size`.
 fn run(
     workbench: &Workbench,
     train_steps: u64,
     micro_batch_size: usize,
     layout: (usize, usize),
-) -> (TrainReport, std::path::PathBuf) {
+) -> (TrainReport, PathBuf) {
     workbench.train(micro(|config| {
         config.schedule.train_steps = steps(train_steps);
         config.batch.micro_batch_size = number(micro_batch_size);
@@ -185,19 +192,35 @@ fn grid_of_ranks_trains_as_one_rank() {
 #[test]
 fn loss_that_is_no_number_on_one_copy_ends_all() {
     let error = launch(ParallelDims { tensor: 2, data: 2 }, |rank| {
-        let (specs, group) = (config().parameters(), &rank.tensor_parallel);
-        let moments = Moments::start(&specs, group.rank(), group.size());
-        let optimizer = AdamW::new(optimizer(), &specs, moments, 0);
-        let state = TrainState::<CpuAutodiff, _>::new(model(&rank)?, optimizer, specs, 0);
-        let settings = StepSettings { learning_rate: 1e-2, clip_grad: 1.0, seed: 5 };
+        let state = state(&rank)?;
         let mut batch = batch(&rank);
         if rank.data_parallel.rank() == 1 {
             batch.loss_weights.fill(f32::NAN);
         }
-        let outcome = state.optimizer_step([Ok(batch)].into_iter(), &settings, &rank);
+        let outcome = state.optimizer_step([Ok(batch)].into_iter(), &SETTINGS, &rank);
         Ok(matches!(outcome, Err(TrainError::NonFinite { step: 1, .. })))
     });
     assert_eq!(error.unwrap(), [true; 4]);
+}
+
+#[test]
+fn rank_that_cannot_read_its_batch_ends_the_grid_at_once() {
+    let started = Instant::now();
+    let result = launch(ParallelDims { tensor: 2, data: 2 }, |rank| {
+        let state = state(&rank)?;
+        // The others have done their passes and wait for this rank's gradients.
+        let failure = || Err(TrainError::CorpusTooSmall { tokens: 0, needed_tokens: 17 });
+        let then = (rank.index() == 3).then(failure);
+        let batches = [Ok(batch(&rank))].into_iter().chain(then);
+        state.optimizer_step(batches, &SETTINGS, &rank).map(|_| ())
+    });
+    let message = result.unwrap_err().to_string();
+    assert!(
+        message.starts_with("rank 3 (tensor 1 of 2, data 1 of 2): corpus has 0 tokens"),
+        "{message}"
+    );
+    // Far below the ten minutes for which ranks wait for each other.
+    assert!(started.elapsed() < Duration::from_secs(60), "the others were not woken");
 }
 
 #[test]

@@ -249,14 +249,91 @@ fn steps_logged_after_the_last_checkpoint_are_done_again() {
 }
 
 #[test]
+fn log_of_a_killed_run_loses_its_half_line_and_no_whole_one() {
+    let workbench = Workbench::new(101);
+    let config = || micro(|config| config.checkpoint.interval_steps = Some(steps(4)));
+    let (_, unbroken) = workbench.train(config());
+    let (_, killed) = workbench.train(config());
+    fs::remove_dir_all(killed.join("checkpoints/step-10")).unwrap();
+    let log = killed.join("metrics.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, format!("{text}{{\"step\":7,\"lo")).unwrap();
+    workbench.train_into(&killed, config());
+    assert_eq!(logged(&killed, "loss"), logged(&unbroken, "loss"));
+
+    // A line that no run wrote is not dropped with all that follows it.
+    fs::remove_dir_all(killed.join("checkpoints/step-10")).unwrap();
+    let text = fs::read_to_string(&log).unwrap();
+    let broken = text.replacen("{\"step\":3,", "step 3:", 1);
+    fs::write(&log, &broken).unwrap();
+    let plan = config().validate(workbench.paths(&killed)).unwrap();
+    let error = train(&plan, &Silent).unwrap_err().to_string();
+    assert!(error.contains("metrics.jsonl:3: no log line of a step"), "{error}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), broken);
+}
+
+#[test]
+fn log_of_samples_is_written_on_request_and_goes_on_once_begun() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let train_until = |stop, log_samples| {
+        let mut paths = workbench.paths(&out);
+        paths.log_samples = log_samples;
+        let plan = micro(|_| {}).validate(paths).unwrap();
+        train(&plan, &StopAfter::new(stop)).unwrap()
+    };
+    train_until(0, false);
+    assert!(!out.join("samples.jsonl").exists());
+    train_until(3, true);
+    train_until(7, false);
+    let samples = logged_samples(&out);
+    assert_eq!((samples.len(), samples[0].len()), (7, 4));
+    let (_, unbroken) = workbench.train(micro(|_| {}));
+    assert_eq!(samples, logged_samples(&unbroken)[..7]);
+}
+
+#[test]
 fn finished_run_is_left_as_it_is() {
     let workbench = Workbench::new(101);
-    let (first, out) = workbench.train(micro(|_| {}));
-    let again = workbench.train_into(&out, micro(|_| {}));
+    let (first, out) = workbench.train(micro(|config| set_layout(config, (2, 1))));
+    // Asked for in another layout, it still tells the one that it was trained in.
+    let again = workbench.train_into(&out, micro(|config| set_layout(config, (4, 1))));
     assert_eq!((again.steps, again.stopped), (10, false));
     check_same_losses(&again, &first);
     assert_eq!(again.checkpoint, first.checkpoint);
+    assert_eq!((again.tensor_parallel_size, again.data_parallel_size), (2, 1));
+    assert_eq!(again.parameters, first.parameters);
     assert_eq!(logged(&out, "loss").len(), 10);
+}
+
+#[test]
+fn folder_that_another_process_trains_into_is_refused() {
+    let workbench = Workbench::new(101);
+    let (_, out) = workbench.train(micro(|_| {}));
+    let lock = fs::File::open(out.join(".lock")).unwrap();
+    lock.lock().unwrap();
+    let plan = micro(|_| {}).validate(workbench.paths(&out)).unwrap();
+    let error = train(&plan, &Silent).unwrap_err().to_string();
+    assert!(error.contains("is in use: another process is training into it"), "{error}");
+    drop(lock);
+    assert_eq!(train(&plan, &Silent).unwrap().steps, 10);
+}
+
+#[test]
+fn model_that_the_memory_cannot_hold_is_refused_with_both_sizes() {
+    let plan = Workbench::new(101)
+        .validate(micro(|config| {
+            config.batch.micro_batch_size = number(1);
+            set_layout(config, (2, 2));
+        }))
+        .unwrap();
+    let bytes = plan.summary().bytes_per_rank;
+    let needed = 4 * (bytes.weights + bytes.gradients + bytes.optimizer);
+    plan.check_memory(Some(needed)).unwrap();
+    plan.check_memory(None).unwrap();
+    let error = plan.check_memory(Some(needed - 1)).unwrap_err().to_string();
+    assert!(error.contains("on 4 ranks, and this machine has 0.0 GiB"), "{error}");
+    assert!(error.ends_with("choose a smaller model or fewer copies of it (--dp)"), "{error}");
 }
 
 #[test]
@@ -268,6 +345,7 @@ fn used_folder_is_refused_and_left_alone() {
     let other = micro(|config| config.optimizer.lr = 2e-3).validate(workbench.paths(&out)).unwrap();
     let error = train(&other, &Silent).unwrap_err().to_string();
     assert!(error.contains("it holds another run: optimizer.lr was 0.001 and is 0.002"), "{error}");
+    assert!(error.contains("or pass --overwrite"), "{error}");
 
     let mut paths = workbench.paths(&out);
     paths.resume = Resume::Never;

@@ -231,12 +231,34 @@ pub enum TrainError {
     },
 
     /// The run folder holds something that this run must not overwrite.
-    #[error("{} is in use: {reason}; choose another folder", path.display())]
+    #[error("{} is in use: {reason}; {remedy}", path.display())]
     RunFolderUsed {
         /// The run folder.
         path: PathBuf,
-        /// What it holds.
+        /// What it holds, or who has it.
         reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// The machine cannot hold what training keeps of the model.
+    #[error(
+        "weights, gradients and optimizer take {} on {ranks} rank{}, and this machine has {}; \
+         choose a smaller model{}",
+        gibibytes(*needed),
+        if *ranks == 1 { "" } else { "s" },
+        gibibytes(*present),
+        if *has_copies { " or fewer copies of it (--dp)" } else { "" }
+    )]
+    ModelTooLarge {
+        /// Bytes of all ranks together.
+        needed: u64,
+        /// Bytes of memory.
+        present: u64,
+        /// Ranks of the grid.
+        ranks: usize,
+        /// Whether there is more than one copy of the model.
+        has_copies: bool,
     },
 
     /// A log of a run has a line that no run wrote.
@@ -289,12 +311,12 @@ pub enum TrainError {
         source: Box<TrainError>,
     },
 
-    /// A file of a checkpoint is not the one that was written.
+    /// A file of a checkpoint is not the one that was written, or the checkpoint is another run's.
     #[error("{}: {what}: expected {expected}, found {found}", path.display())]
     CheckpointFile {
-        /// The file.
+        /// The file, or the checkpoint's folder.
         path: PathBuf,
-        /// What differs: `bytes`, `xxh3-128`, `version`, `step`.
+        /// What differs: `bytes`, `xxh3-128`, `version`, `step`, `seed`, `samples consumed`.
         what: &'static str,
         /// What the manifest says.
         expected: String,
@@ -368,6 +390,11 @@ impl TrainError {
             other => other,
         }
     }
+}
+
+/// `24.0 GiB`.
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64)
 }
 
 /// `1, 5, 25`.

@@ -1,10 +1,12 @@
 //! Losses and predictions of text under a trained model, without gradients.
 //!
-//! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model, and hands every batch to
-//! all of them; so a batch costs no start of threads and no second copy of the weights. A rank that fails ends its peers
-//! through the group, and the call that waits for the batch returns the first cause.
+//! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model,
+//! and hands every batch to all of them; so a batch costs no start of threads and no second copy of
+//! the weights. A rank that fails ends its peers through the group, and the call that waits for the
+//! batch returns the first cause.
 //!
-//! Only the positions that a caller scores go through the head, which is most of the work where windows overlap.
+//! Only the positions that a caller scores go through the head, which is most of the work where
+//! windows overlap.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -44,8 +46,8 @@ impl Scorer {
     ///
     /// # Errors
     ///
-    /// When the sizes do not split over the ranks, which is found before anything is allocated, or `source` lacks a
-    /// parameter.
+    /// When the sizes do not split over the ranks, which is found before anything is allocated, or
+    /// `source` lacks a parameter.
     pub fn new<S>(
         config: &Gpt2Config,
         source: S,
@@ -74,9 +76,11 @@ impl Scorer {
         self.vocab_size
     }
 
-    /// Loss and prediction at the scored positions: one list per window, in the order of the positions.
+    /// Loss and prediction at the scored positions: one list per window, in the order of the
+    /// positions.
     ///
-    /// The windows make one batch; the result does not depend, beyond rounding, on what else is in it.
+    /// The windows make one batch; the result does not depend, beyond rounding, on what else is in
+    /// it.
     ///
     /// # Errors
     ///
@@ -84,8 +88,8 @@ impl Scorer {
     ///
     /// # Panics
     ///
-    /// After an error; or when a window has more inputs than `seq_length`, scores a position that it does not have, or holds a token
-    /// outside the vocabulary.
+    /// After an error; or when a window has more inputs than `seq_length`, scores a position that
+    /// it does not have, or holds a token outside the vocabulary.
     pub fn score(&mut self, windows: &[Window<'_>]) -> Result<Vec<Vec<TokenScore>>, TrainError> {
         for window in windows {
             self.check(window);
@@ -120,7 +124,8 @@ impl Scorer {
 
 /// Windows side by side, up to the last position that any of them scores.
 ///
-/// Shorter windows are filled up with token 0 behind their end, where attention cannot see it from a scored position.
+/// Shorter windows are filled up with token 0 behind their end, where attention cannot see it from
+/// a scored position.
 #[derive(Debug)]
 struct Batch {
     num_windows: usize,

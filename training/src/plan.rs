@@ -10,12 +10,14 @@ use std::sync::Arc;
 use corpus::{DataFolder, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tracing::warn;
 
 use crate::TrainError;
+use crate::checkpoint::TrainingState;
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
 use crate::model::Gpt2Config;
-use crate::optim::{AdamWConfig, LrSchedule};
+use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::parameters::ParameterSpec;
 use crate::state::StepSettings;
@@ -143,6 +145,7 @@ impl TrainConfig {
         self.check_batch(parallel.data)?;
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
+        self.warn_about_schedule();
 
         let (train, validation) = self.samples(&folder, &model)?;
         let (micro_batch_size, global_batch_size) =
@@ -224,6 +227,17 @@ impl TrainConfig {
         match tokens {
             Some(_) => Ok(()),
             None => Err(TrainError::RunTooLong { train_steps, global_batch_size }),
+        }
+    }
+
+    /// A short run of a long run's configuration is a common test, so that this is no error.
+    fn warn_about_schedule(&self) {
+        let ScheduleConfig { warmup_steps, train_steps, .. } = self.schedule;
+        if warmup_steps > train_steps.get() {
+            warn!(
+                "schedule.warmup_steps = {warmup_steps} is more than schedule.train_steps = \
+                 {train_steps}: the run ends before the learning rate has reached its peak"
+            );
         }
     }
 
@@ -325,6 +339,11 @@ impl TrainPlan {
     /// Samples that the first `steps` steps take from the training order.
     pub fn samples_consumed(&self, steps: u64) -> u64 {
         steps * self.train.global_batch_size as u64
+    }
+
+    /// What a checkpoint of step `step` says about where training stands.
+    pub fn training_state(&self, step: u64) -> TrainingState {
+        TrainingState { step, samples_consumed: self.samples_consumed(step), seed: self.seed }
     }
 
     /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.

@@ -3,9 +3,10 @@
 //! A folder belongs to one run: the same resolved configuration on the same data. Such a run is
 //! resumed from its newest complete checkpoint; any other folder with something in it is refused,
 //! never overwritten. What changes no result beyond rounding or no result at all may differ: how
-//! many ranks share the model, and when to validate and to save.
+//! many ranks there are, what one forward pass sees, and when to validate and to save. One process
+//! at a time has the folder: it holds a lock, which ends with it however it ends.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,18 +14,19 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use crate::TrainError;
-use crate::checkpoint::{
-    CHECKPOINTS, Checkpoint, read_json, step_folders, sync_folder, write_json,
-};
+use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
 
 /// Name of the file by which a run folder is known.
 const RUN_FILE: &str = "run.json";
 const PARTIAL_RUN_FILE: &str = ".run.json.partial";
+/// Name of the file that the process which trains holds a lock on. It stays when the run is over:
+/// who deletes it could delete the next one's.
+const LOCK_FILE: &str = ".lock";
 
-/// Sections that may differ between the parts of one run.
-const FREE_SECTIONS: [&str; 3] = ["parallel", "validation", "checkpoint"];
+/// Sections and keys that may differ between the parts of one run.
+const FREE: [&str; 4] = ["parallel", "batch.micro_batch_size", "validation", "checkpoint"];
 
 /// `run.json`
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,49 +44,84 @@ struct DataRecord {
     fingerprint: String,
 }
 
+/// A run folder that no other process trains into for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    /// The checkpoint to go on from; `None` for a run that starts.
+    pub(crate) resumed: Option<Checkpoint>,
+    _lock: File,
+}
+
 /// Makes the run folder, or finds where the run in it stands.
-///
-/// Returns the checkpoint to go on from; `None` for a run that starts.
 ///
 /// # Errors
 ///
-/// When the folder holds anything but this run, or this run and the plan says not to resume.
-pub(crate) fn prepare(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+/// When the folder holds anything but this run, or this run and the plan says not to resume, or
+/// another process has it.
+pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
     let out = &plan.paths.out;
-    let refuse = |reason: String| TrainError::RunFolderUsed { path: out.clone(), reason };
-    if !is_used(out)? {
-        begin(plan)?;
-        return Ok(None);
+    if is_used(out)? && !out.join(RUN_FILE).is_file() {
+        return Err(TrainError::RunFolderUsed {
+            path: out.clone(),
+            reason: "it holds no run that could be resumed".to_owned(),
+            remedy: "choose another folder",
+        });
     }
-    if !out.join(RUN_FILE).is_file() {
-        return Err(refuse("it holds no run that could be resumed".to_owned()));
+    let lock = lock(out)?;
+    let resumed = if out.join(RUN_FILE).is_file() { take_over(plan)? } else { begin(plan)? };
+    Ok(RunFolder { resumed, _lock: lock })
+}
+
+/// Makes the folder, and this process the only one that writes there.
+fn lock(out: &Path) -> Result<File, TrainError> {
+    fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
+    let path = out.join(LOCK_FILE);
+    let file = File::create(&path).map_err(|source| TrainError::io("create", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(TrainError::RunFolderUsed {
+                path: out.to_owned(),
+                reason: "another process is training into it".to_owned(),
+                remedy: "wait until that one ends, or choose another folder",
+            });
+        }
+        Err(TryLockError::Error(error)) => warn!(
+            "{}: this file system has no locks ({error}); let no other process train into it",
+            out.display()
+        ),
     }
+    Ok(file)
+}
+
+/// Goes on with the run that the folder holds, or deletes it, as the plan says.
+fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+    let out = &plan.paths.out;
+    let refuse = |reason| TrainError::RunFolderUsed {
+        path: out.clone(),
+        reason,
+        remedy: "choose another folder, or pass --overwrite to delete that run and begin this one",
+    };
     match plan.paths.resume {
         Resume::Never => Err(refuse("it holds a run, and resuming is off".to_owned())),
         Resume::Overwrite => {
             delete(out)?;
-            begin(plan)?;
-            Ok(None)
+            begin(plan)
         }
         Resume::Auto => {
             let earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
             if let Some(difference) = earlier.difference(&RunRecord::of(plan).as_read()) {
                 return Err(refuse(format!("it holds another run: {difference}")));
             }
-            newest_complete(&out.join(CHECKPOINTS))
+            newest_complete(&out.join(CHECKPOINTS), plan)
         }
     }
 }
 
-/// Makes the folder a run's.
-fn begin(plan: &TrainPlan) -> Result<(), TrainError> {
-    let out = &plan.paths.out;
-    fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
-    let partial = out.join(PARTIAL_RUN_FILE);
-    write_json(&partial, &RunRecord::of(plan))?;
-    fs::rename(&partial, out.join(RUN_FILE))
-        .map_err(|source| TrainError::io("rename", &partial, source))?;
-    sync_folder(out)
+/// Makes the folder a run's, which starts from no checkpoint.
+fn begin(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+    write_json(&plan.paths.out.join(RUN_FILE), &RunRecord::of(plan))?;
+    Ok(None)
 }
 
 /// Deletes what a run writes, and nothing else; what makes the folder a run's goes last.
@@ -122,41 +159,35 @@ impl RunRecord {
         if self.data != other.data {
             return Some("the data folder's content differs".to_owned());
         }
-        let sections = self
-            .config
-            .as_object()
-            .into_iter()
-            .chain(other.config.as_object())
-            .flat_map(|map| map.keys());
-        sections.filter(|section| !FREE_SECTIONS.contains(&section.as_str())).find_map(|section| {
-            first_difference(section, self.config.get(section), other.config.get(section))
-        })
+        first_difference("", Some(&self.config), Some(&other.config))
     }
 }
 
 /// `optimizer.lr was 0.001 and is 0.002`
 fn first_difference(path: &str, earlier: Option<&Value>, now: Option<&Value>) -> Option<String> {
-    if earlier == now {
+    if earlier == now || FREE.contains(&path) {
         return None;
     }
     if let (Some(Value::Object(earlier)), Some(Value::Object(now))) = (earlier, now) {
         return earlier.keys().chain(now.keys()).find_map(|key| {
-            first_difference(&format!("{path}.{key}"), earlier.get(key), now.get(key))
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            first_difference(&path, earlier.get(key), now.get(key))
         });
     }
     let show = |value: Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
     Some(format!("{path} was {} and is {}", show(earlier), show(now)))
 }
 
-/// The newest checkpoint that verifies; broken ones are passed over by name. Where there are some and none verifies, that is an
-/// error: to begin again would throw away what the run has logged.
-fn newest_complete(checkpoints: &Path) -> Result<Option<Checkpoint>, TrainError> {
+/// The newest checkpoint of this run that verifies; broken ones are passed over by name. Where
+/// there are some and none verifies, that is an error: to begin again would throw away what the run
+/// has logged.
+fn newest_complete(checkpoints: &Path, plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
     if !checkpoints.is_dir() {
         return Ok(None);
     }
     let mut newest_fault = None;
     for (step, folder) in step_folders(checkpoints)? {
-        match Checkpoint::open(&folder) {
+        match Checkpoint::open(&folder).and_then(|checkpoint| of_this_run(checkpoint, plan)) {
             Ok(checkpoint) => {
                 info!(step, "resuming from {}", folder.display());
                 return Ok(Some(checkpoint));
@@ -176,15 +207,32 @@ fn newest_complete(checkpoints: &Path) -> Result<Option<Checkpoint>, TrainError>
     }
 }
 
-/// Whether `path` is a folder with something in it; the first file of a run that was killed before
-/// it began does not count.
+/// The checkpoint, where it stands at a place that this run comes by.
+fn of_this_run(checkpoint: Checkpoint, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
+    let found = checkpoint.state();
+    let expected = plan.training_state(found.step);
+    for (what, expected, found) in [
+        ("seed", expected.seed, found.seed),
+        ("samples consumed", expected.samples_consumed, found.samples_consumed),
+    ] {
+        if expected != found {
+            let (expected, found) = (expected.to_string(), found.to_string());
+            let path = checkpoint.folder().to_owned();
+            return Err(TrainError::CheckpointFile { path, what, expected, found });
+        }
+    }
+    Ok(checkpoint)
+}
+
+/// Whether `path` is a folder with something in it; what a run leaves that was killed before it
+/// began does not count.
 fn is_used(path: &Path) -> Result<bool, TrainError> {
     if !path.exists() {
         return Ok(false);
     }
     for entry in path.read_dir().map_err(|source| TrainError::io("list", path, source))? {
         let entry = entry.map_err(|source| TrainError::io("list", path, source))?;
-        if entry.file_name() != PARTIAL_RUN_FILE {
+        if entry.file_name() != PARTIAL_RUN_FILE && entry.file_name() != LOCK_FILE {
             return Ok(true);
         }
     }

@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::backend::AutodiffBackend;
-use corpus::{Observer, Unit};
+use corpus::{Observer, Unit, machine};
 use tracing::info;
 
 use crate::TrainError;
 use crate::backend::CpuAutodiff;
-use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
+use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
-use crate::parallel::{Rank, TensorParallelGroup, launch};
+use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::{Architecture, TrainPlan};
 use crate::report::{RunLog, TrainReport};
@@ -32,15 +32,20 @@ use crate::validation::validation_loss;
 ///
 /// # Errors
 ///
-/// When the run folder is another run's, a file cannot be written, a rank fails, or the loss is no
-/// number ([`TrainError::NonFinite`]).
+/// When the machine cannot hold the model, the run folder is another run's or another process's, a
+/// file cannot be written, a rank fails, or the loss is no number ([`TrainError::NonFinite`]).
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
-    let resumed = run_folder::prepare(plan)?;
+    plan.check_memory(machine::memory_bytes())?;
+    let run = run_folder::prepare(plan)?; // this process's alone until it is dropped
+    let resumed = run.resumed.as_ref();
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
+    if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {
+        return finished(plan, checkpoint, observer);
+    }
     let reports = launch(plan.parallel, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
-        let state = gpt2_state(plan, resumed.as_ref(), &rank.tensor_parallel)?;
-        let newest = resumed.as_ref().map(|checkpoint| checkpoint.folder().to_owned());
+        let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
+        let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
         train_rank(plan, state, newest, &rank, observer)
     });
     observer.finish();
@@ -61,8 +66,7 @@ where
     M::InnerModule: Scored<B::InnerBackend>,
 {
     let mut log = RunLog::open(plan, state.step, rank.is_main())?;
-    if rank.is_main() && state.step > 0 {
-        info!("already at step {} of {}", state.step, plan.train_steps);
+    if rank.is_main() {
         observer.advance(state.step);
     }
 
@@ -94,6 +98,25 @@ where
     Ok(log.into_report(plan, state.step, newest))
 }
 
+/// The report of a run that has done all its steps before, on the ranks that did them.
+fn finished(
+    plan: &TrainPlan,
+    checkpoint: &Checkpoint,
+    observer: &dyn Observer,
+) -> Result<TrainReport, TrainError> {
+    let step = checkpoint.step();
+    info!("already at step {step} of {}", plan.train_steps);
+    observer.advance(step);
+    observer.finish();
+    let ParallelDims { tensor, data } = checkpoint.written_by()?;
+    let log = RunLog::open(plan, step, true)?;
+    Ok(TrainReport {
+        tensor_parallel_size: tensor,
+        data_parallel_size: data,
+        ..log.into_report(plan, step, checkpoint.folder().to_owned())
+    })
+}
+
 /// A GPT-2 before its first step, or as `resumed` holds it.
 fn gpt2_state(
     plan: &TrainPlan,
@@ -123,11 +146,7 @@ fn save<B: AutodiffBackend, M: Objective<B>>(
     rank: &Rank,
 ) -> Result<PathBuf, TrainError> {
     let snapshot = Snapshot {
-        state: TrainingState {
-            step: state.step,
-            samples_consumed: plan.samples_consumed(state.step),
-            seed: plan.seed,
-        },
+        state: plan.training_state(state.step),
         architecture: &plan.architecture,
         tokenizer: &plan.tokenizer,
         config: &plan.config,

@@ -1,7 +1,9 @@
-//! A configuration's text and the command line over it, as one table whose spans tell the two apart.
+//! A configuration's text and the command line over it, as one table whose spans tell the two
+//! apart.
 //!
-//! The texts are thought of as standing one behind the other. A span below the length of the first is a place in it, and one above lies in
-//! the override at whose offset it begins: the parser's own bookkeeping then serves messages and origins alike.
+//! The texts are thought of as standing one behind the other. A span below the length of the first
+//! is a place in it, and one above lies in the override at whose offset it begins: the parser's own
+//! bookkeeping then serves messages and origins alike.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -119,7 +121,8 @@ fn in_plain_words(message: &str) -> String {
     if place.is_empty() { fault } else { format!("{place}\n{fault}") }
 }
 
-/// Applies one `section.key=value` whose text begins at `start`; a value that is no TOML is taken as a string.
+/// Applies one `section.key=value` whose text begins at `start`; a value that is no TOML is taken
+/// as a string.
 fn apply<'a>(root: &mut DeValue<'a>, assignment: &'a str, start: usize) -> Result<(), String> {
     let wanted = "write it as section.key=value";
     let (path, text) = assignment.split_once('=').ok_or(wanted)?;
@@ -133,7 +136,8 @@ fn apply<'a>(root: &mut DeValue<'a>, assignment: &'a str, start: usize) -> Resul
     put(root, &path, 0, moved_to(&span, value))
 }
 
-/// Puts `value` at `path`, of which `depth` keys led to `into`; a section that is not there is made.
+/// Puts `value` at `path`, of which `depth` keys led to `into`; a section that is not there is
+/// made.
 fn put<'a>(
     into: &mut DeValue<'a>,
     path: &[&'a str],

@@ -1,8 +1,9 @@
 //! Configuration files: TOML, read strictly, with flags and `--set section.key=value` on top.
 //!
-//! Flags say where and whether, configurations say what. File and command line are read as one table in which every value remembers
-//! where its text stands, so that an error points at the line of the file or at the flag that it comes from, and a dry run
-//! can say the same of each value ([`Origins`]).
+//! Flags say where and whether, configurations say what. File and command line are read as one
+//! table in which every value remembers where its text stands, so that an error points at the line
+//! of the file or at the flag that it comes from, and a dry run can say the same of each value
+//! ([`Origins`]).
 
 mod layers;
 mod origins;
@@ -81,7 +82,8 @@ pub(crate) fn read<T: DeserializeOwned>(
     parse(&text, &path.display().to_string(), overrides)
 }
 
-/// Reads a configuration from `text`, with `overrides` on top in their order; `name` is what messages call it.
+/// Reads a configuration from `text`, with `overrides` on top in their order; `name` is what
+/// messages call it.
 pub(crate) fn parse<T: DeserializeOwned>(
     text: &str,
     name: &str,

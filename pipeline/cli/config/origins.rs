@@ -13,8 +13,8 @@ const DEFAULT: &str = "default";
 
 /// The origin of every value that was written: `configs/train/demo.toml:12`, `--set`, `--tp`.
 ///
-/// A value's path is its keys with dots between them, entries of an array counted from 0: `source.0.jsonl.text_key`, as `--set` takes it. An array
-/// of plain values is one value.
+/// A value's path is its keys with dots between them, entries of an array counted from 0:
+/// `source.0.jsonl.text_key`, as `--set` takes it. An array of plain values is one value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Origins(BTreeMap<String, String>);
 

@@ -1,7 +1,10 @@
 //! `pipeline demo`: the whole road once, on text that this machine already has.
 //!
-//! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of `configs/`.
+//! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of
+//! `configs/`.
 
+mod cloze;
+mod prose;
 mod report;
 mod text;
 mod wikitext;
@@ -13,6 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use curation::{CurationConfig, curate};
+use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
 use evaluation::{EvalConfig, Task, evaluate};
 use tracing::info;
@@ -25,17 +29,22 @@ use crate::exit::{self, Usage};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
-/// Name of the demo's test text wherever it appears: it is not the benchmark whose form it has.
-const TEST_NAME: &str = "demo-wikitext";
+/// Names of the demo's test sets wherever they appear: they are not the benchmarks whose form they
+/// have.
+const WIKITEXT_NAME: &str = "demo-wikitext";
+const LAMBADA_NAME: &str = "demo-lambada";
 
-/// File of the test text in the demo's text folder.
-const TEST_FILE: &str = "demo-wikitext.tokens";
+/// Their files in the demo's text folder.
+const WIKITEXT_FILE: &str = "demo-wikitext.tokens";
+const LAMBADA_FILE: &str = "demo-lambada.jsonl";
 
-/// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its perplexity.
+/// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its
+/// perplexity and how well it guesses last words.
 ///
-/// Reads the documentation of the crates in cargo's own registry folder, which every machine that has built this program holds,
-/// holds some documents out as a test text, and writes everything to OUT. Takes some minutes and 2 GiB on two cores.
-/// `--set data.KEY=VALUE`, `--set train.KEY=VALUE` and `--set eval.KEY=VALUE` override its configurations.
+/// Reads the documentation of the crates in cargo's own registry folder, which every machine that
+/// has built this program holds, holds some documents out as test sets, and writes everything to
+/// OUT. Takes some minutes and 2 GiB on two cores. `--set data.KEY=VALUE`, `--set train.KEY=VALUE`
+/// and `--set eval.KEY=VALUE` override its configurations.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Folder for everything that the demo makes.
@@ -73,8 +82,8 @@ pub(crate) fn run(
     let text = text::prepare(&root, &folders.text, progress)?;
 
     info!(
-        "2/4 dedup: {} documents, {} held out as {TEST_NAME}",
-        text.num_documents, text.num_held_out
+        "2/4 dedup: {} documents; {} held out as {WIKITEXT_NAME} and {} passages {LAMBADA_NAME}",
+        text.num_documents, text.num_held_out, text.num_passages
     );
     let curation = curate(&configs.data(&text).validate()?, &folders.data, progress)
         .context("cannot curate the text")?;
@@ -94,9 +103,8 @@ pub(crate) fn run(
         return Ok(ExitCode::from(exit::STOPPED));
     }
 
-    info!("4/4 eval: {TEST_NAME}");
-    let task = WikiText103 { name: TEST_NAME.to_owned(), data: text.test.clone() };
-    let plan = configs.eval.validate(folders.run.clone(), vec![Task::WikiText103(task)])?;
+    info!("4/4 eval");
+    let plan = configs.eval.validate(folders.run.clone(), tasks(&text))?;
     let evaluation = evaluate(&plan, progress).context("cannot evaluate")?;
 
     let report = DemoReport::new(text, curation, training, unigram_loss, evaluation)?;
@@ -109,6 +117,17 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the demo measures: the last words only where the text has passages that end in one to
+/// guess.
+fn tasks(text: &DemoText) -> Vec<Task> {
+    let wikitext = WikiText103 { name: WIKITEXT_NAME.to_owned(), data: text.wikitext.clone() };
+    let lambada = text
+        .lambada
+        .as_ref()
+        .map(|data| Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data: data.clone() }));
+    [Task::WikiText103(wikitext)].into_iter().chain(lambada).collect()
+}
+
 /// Where everything lies in the demo's folder.
 pub(crate) struct Folders {
     text: PathBuf,
@@ -118,7 +137,8 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier demo's: of that `text`, `data`, `run` and `report.json` are removed.
+    /// Names the places in `out`, which must be empty or new or, with `overwrite`, an earlier
+    /// demo's: of that `text`, `data`, `run` and `report.json` are removed.
     fn lay_out(out: &Path, overwrite: bool) -> anyhow::Result<Self> {
         let folders = Self {
             text: out.join("text"),
@@ -133,7 +153,7 @@ impl Folders {
                 out.display()
             )));
         }
-        if is_used && !folders.text.join(TEST_FILE).is_file() {
+        if is_used && !folders.text.join(WIKITEXT_FILE).is_file() {
             bail!(Usage(anyhow!(
                 "{} holds no earlier demo, so it is not overwritten: pass --out with another folder",
                 out.display()
@@ -194,9 +214,14 @@ impl DemoConfigs {
         })
     }
 
-    /// The curation of `text`, with its test text kept out.
+    /// The curation of `text`, with its test sets kept out.
     fn data(&self, text: &DemoText) -> CurationConfig {
         let mut config = self.data.clone();
+        if text.lambada.is_none()
+            && let Some(decontamination) = &mut config.decontamination
+        {
+            decontamination.test_sets.retain(|path| path != Path::new(LAMBADA_FILE));
+        }
         config.resolve_from(text.documents.parent().unwrap_or(Path::new("")));
         config
     }

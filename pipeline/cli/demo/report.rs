@@ -4,14 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use curation::CurationReport;
-use evaluation::wikitext103::{Counts, Metrics, Settings};
-use evaluation::{EvalReport, Measured};
+use evaluation::{EvalReport, Measured, TaskResult, lambada, wikitext103};
 use indicatif::HumanCount;
 use serde::Serialize;
 use training::TrainReport;
 
 use super::text::DemoText;
-use super::{Folders, TEST_NAME};
+use super::{Folders, LAMBADA_NAME, WIKITEXT_NAME};
 use crate::output::{self, ReportFile};
 
 /// The whole road in numbers.
@@ -27,30 +26,44 @@ pub(super) struct DemoReport {
 struct Training {
     #[serde(flatten)]
     report: TrainReport,
-    /// Mean loss in nats of predicting each token of the training documents by its frequency in them: the best that a model
-    /// without context can do.
+    /// Mean loss in nats of predicting each token of the training documents by its frequency in
+    /// them: the best that a model without context can do.
     unigram_loss: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct Evaluation {
     wikitext: Wikitext,
+    /// Absent where the text has no passage that ends in a word to guess.
+    lambada: Option<Lambada>,
 }
 
-/// The score of the test text: by the benchmark's protocol, but not the benchmark.
+/// The score on a test set: by the benchmark's protocol, but not the benchmark.
 #[derive(Debug, Serialize)]
-struct Wikitext {
-    /// Always [`TEST_NAME`].
+struct Score<M, C, S> {
     task: String,
     #[serde(flatten)]
-    metrics: Metrics,
-    counts: Counts,
-    settings: Settings,
+    metrics: M,
+    counts: C,
+    settings: S,
     seconds: f64,
 }
 
+type Wikitext = Score<wikitext103::Metrics, wikitext103::Counts, wikitext103::Settings>;
+
+#[derive(Debug, Serialize)]
+struct Lambada {
+    #[serde(flatten)]
+    score: Score<lambada::Metrics, lambada::Counts, lambada::Settings>,
+    /// Passages, as in the counts.
+    examples: usize,
+    /// Target perplexity of a model to which all tokens are alike.
+    uniform_target_perplexity: f64,
+}
+
 impl DemoReport {
-    /// Puts together what the stages reported; `evaluation` has one task, the test text's.
+    /// Puts together what the stages reported; `evaluation` has the text's task first, then that of
+    /// the last words if there is one.
     pub(super) fn new(
         text: DemoText,
         curation: CurationReport,
@@ -58,23 +71,32 @@ impl DemoReport {
         unigram_loss: f64,
         evaluation: EvalReport,
     ) -> anyhow::Result<Self> {
-        let result =
-            evaluation.results.into_iter().next().context("the evaluation has no result")?;
-        let Measured::WikiText103(measured) = result.measured else {
-            bail!("the evaluation has another task's result");
-        };
-        let wikitext = Wikitext {
-            task: result.task,
-            metrics: measured.metrics,
-            counts: measured.counts,
-            settings: measured.settings,
-            seconds: result.seconds,
-        };
+        let (mut wikitext, mut lambada) = (None, None);
+        for TaskResult { task, measured, seconds, .. } in evaluation.results {
+            match measured {
+                Measured::WikiText103(wikitext103::Measured {
+                    metrics, counts, settings, ..
+                }) => {
+                    wikitext = Some(Score { task, metrics, counts, settings, seconds });
+                }
+                Measured::Lambada(lambada::Measured { metrics, counts, settings, .. }) => {
+                    let tokens_per_word = counts.label_tokens as f64 / counts.examples as f64;
+                    lambada = Some(Lambada {
+                        examples: counts.examples,
+                        uniform_target_perplexity: (settings.vocab_size as f64)
+                            .powf(tokens_per_word),
+                        score: Score { task, metrics, counts, settings, seconds },
+                    });
+                }
+                other => bail!("the evaluation has the result of another task: {other:?}"),
+            }
+        }
+        let wikitext = wikitext.context("the evaluation has no result for the test text")?;
         Ok(Self {
             text,
             curation,
             training: Training { report: training, unigram_loss },
-            evaluation: Evaluation { wikitext },
+            evaluation: Evaluation { wikitext, lambada },
         })
     }
 
@@ -113,22 +135,38 @@ impl DemoReport {
             row("", "seconds", format!("{:.1}", training.seconds)),
             row(
                 "eval",
-                &format!("{TEST_NAME}, words"),
+                &format!("{WIKITEXT_NAME}, words"),
                 count(wikitext.counts.original_tokens as u64),
             ),
             row("", "word perplexity", decimal(wikitext.metrics.word_perplexity)),
             row("", "token perplexity", decimal(wikitext.metrics.token_perplexity)),
             row("", "seconds", format!("{:.1}", wikitext.seconds)),
         ]);
+        if let Some(Lambada { score, examples, uniform_target_perplexity }) =
+            &self.evaluation.lambada
+        {
+            let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+            let perplexity = |number: f64| count(number.round() as u64);
+            rows.extend([
+                row("", &format!("{LAMBADA_NAME}, examples"), count(*examples as u64)),
+                row("", "strict accuracy", percent(score.metrics.strict_accuracy)),
+                row("", "last-token accuracy", percent(score.metrics.last_token_accuracy)),
+                row("", "target perplexity", perplexity(score.metrics.target_perplexity)),
+                row("", "  of a uniform model", perplexity(*uniform_target_perplexity)),
+                row("", "seconds", format!("{:.1}", score.seconds)),
+            ]);
+        }
         let mut table = output::table(&rows);
         table.push_str(&format!(
-            "\n{TEST_NAME} is made of {} documents held out of this text; its perplexities compare with no benchmark.\n",
+            "\n{WIKITEXT_NAME} and {LAMBADA_NAME} are made of {} documents held out of this \
+             text; their numbers compare with no benchmark.\n",
             self.text.num_held_out
         ));
         table.push_str(&format!(
-            "Look closer: pipeline shard show {}; less {}\n",
+            "Look closer: pipeline shard show {}; less {}; less {}\n",
             folders.data.display(),
-            folders.data.join(corpus::REMOVED).display()
+            folders.data.join(corpus::REMOVED).display(),
+            self.text.lambada.as_ref().unwrap_or(&self.text.wikitext).display()
         ));
         table
     }

@@ -1,13 +1,14 @@
-//! The demo's text: where it comes from, and what of it is held out for the test.
+//! The demo's text: where it comes from, and what of it is held out for the tests.
 //!
-//! Every machine that has built this program holds the documentation of the crates it is made of: real English with hundreds of
-//! nearly equal licences. Documents are read in the fixed order of their paths, some are set apart by a fixed rule and become a test text in
-//! WikiText form, the others go to the curation.
+//! Every machine that has built this program holds the documentation of the crates it is made of:
+//! real English with hundreds of nearly equal licences. Documents are read in the fixed order of
+//! their paths. Some are set apart by a fixed rule; of these are made a test text in WikiText form,
+//! from the beginning of each, and passages in LAMBADA's form, from all of each. The others go to
+//! the curation, which keeps both test sets out.
 
 use std::collections::HashSet;
 use std::env;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -19,8 +20,9 @@ use serde::Serialize;
 use tracing::info;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::TEST_FILE;
+use super::prose::Prose;
 use super::wikitext::{Article, article};
+use super::{LAMBADA_FILE, WIKITEXT_FILE, cloze};
 use crate::exit::Usage;
 
 /// Documentation and licences of crates, ...
@@ -39,6 +41,8 @@ const ONE_HELD_OUT_IN: usize = 20;
 const MIN_ARTICLE_WORDS: usize = 300;
 /// ... and cut at so many.
 const MAX_ARTICLE_WORDS: usize = 1_500;
+/// The most passages whose last word is to be guessed.
+const MAX_PASSAGES: usize = 300;
 
 /// The files that [`prepare`] wrote, and what is in them.
 #[derive(Debug, Serialize)]
@@ -48,13 +52,17 @@ pub(super) struct DemoText {
     /// JSONL of the documents that go to the curation.
     pub(super) documents: PathBuf,
     /// Test text in WikiText form, made of documents that do not.
-    pub(super) test: PathBuf,
+    pub(super) wikitext: PathBuf,
+    /// Passages in LAMBADA's form, made of the same; `None` where there are none.
+    pub(super) lambada: Option<PathBuf>,
     pub(super) num_documents: usize,
     pub(super) num_held_out: usize,
     /// Files that are not UTF-8.
     pub(super) num_unreadable: usize,
     /// Words of the test text, as the benchmark counts them.
     pub(super) test_words: usize,
+    /// Passages whose last word is to be guessed.
+    pub(super) num_passages: usize,
 }
 
 /// A folder of text and the names of the files to read in it.
@@ -62,6 +70,9 @@ pub(super) struct DemoText {
 pub(super) struct TextRoot {
     pub(super) path: PathBuf,
     include: Vec<&'static str>,
+    /// Whether the documents lie one folder deeper, in one that is named after a registry: its name
+    /// differs between machines.
+    is_registry: bool,
 }
 
 impl TextRoot {
@@ -80,22 +91,34 @@ impl TextRoot {
                 path.display()
             )));
         }
-        Ok(Self { path, include: INCLUDE.to_vec() })
+        Ok(Self { path, include: INCLUDE.to_vec(), is_registry: true })
     }
 
     /// A folder of the user's.
     pub(super) fn own(path: PathBuf) -> Self {
-        Self { path, include: INCLUDE.iter().copied().chain([INCLUDE_OWN]).collect() }
+        let include = INCLUDE.iter().copied().chain([INCLUDE_OWN]).collect();
+        Self { path, include, is_registry: false }
     }
 
-    /// The path of a document below this folder: the same on every machine.
+    /// The path of a document below this folder.
     fn relative<'a>(&self, document: &'a Document) -> &'a Path {
         let file = &document.provenance.file;
         file.strip_prefix(&self.path).unwrap_or(file)
     }
+
+    /// The path of a document that is the same on every machine: below the registry, where the text
+    /// comes from one.
+    fn within_registry<'a>(&self, document: &'a Document) -> &'a Path {
+        let mut components = self.relative(document).components();
+        if self.is_registry {
+            components.next();
+        }
+        components.as_path()
+    }
 }
 
-/// Reads the text below `root` and writes `documents.jsonl` and `demo-wikitext.tokens` to the folder `out`.
+/// Reads the text below `root` and writes `documents.jsonl`, `demo-wikitext.tokens` and, where
+/// there are passages, `demo-lambada.jsonl` to the folder `out`.
 pub(super) fn prepare(
     root: &TextRoot,
     out: &Path,
@@ -109,27 +132,40 @@ pub(super) fn prepare(
             root.path.display()
         )));
     }
+    let passages = held_out.iter().flat_map(|document| cloze::passages(&document.prose));
+    let passages: Vec<String> = passages.take(MAX_PASSAGES).collect();
+
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let is_held_out: HashSet<usize> = held_out.iter().map(|(index, _)| *index).collect();
     let text = DemoText {
         root: root.path.clone(),
         documents: out.join("documents.jsonl"),
-        test: out.join(TEST_FILE),
+        wikitext: out.join(WIKITEXT_FILE),
+        lambada: (!passages.is_empty()).then(|| out.join(LAMBADA_FILE)),
         num_documents: documents.len() - held_out.len(),
         num_held_out: held_out.len(),
         num_unreadable,
-        test_words: held_out.iter().map(|(_, article)| article.num_words).sum(),
+        test_words: held_out.iter().map(|document| document.article.num_words).sum(),
+        num_passages: passages.len(),
     };
     // The test text first: by it a later demo knows this folder for its own.
-    let articles: String = held_out.into_iter().map(|(_, article)| article.text).collect();
-    fs::write(&text.test, articles)
-        .with_context(|| format!("cannot write {}", text.test.display()))?;
+    let articles: String = held_out.iter().map(|document| document.article.text.as_str()).collect();
+    fs::write(&text.wikitext, articles)
+        .with_context(|| format!("cannot write {}", text.wikitext.display()))?;
+    if let Some(path) = &text.lambada {
+        write_jsonl(path, passages.iter().map(|text| Record { id: None, text }))?;
+    }
+    let is_held_out: HashSet<usize> = held_out.iter().map(|document| document.index).collect();
     let kept = documents.iter().enumerate().filter(|(index, _)| !is_held_out.contains(index));
-    write_jsonl(&text.documents, root, kept.map(|(_, document)| document))?;
+    let records = kept.map(|(_, document)| Record {
+        id: Some(root.relative(document).to_string_lossy().into_owned()),
+        text: &document.text,
+    });
+    write_jsonl(&text.documents, records)?;
     Ok(text)
 }
 
-/// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files that are no UTF-8.
+/// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files
+/// that are no UTF-8.
 fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let source = SourceConfig {
@@ -165,12 +201,21 @@ fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Documen
     Ok((documents, num_unreadable))
 }
 
-/// Chooses the documents of the test text: in the order of a hash of their paths, so that they come from everywhere.
-fn hold_out(root: &TextRoot, documents: &[Document]) -> Vec<(usize, Article)> {
+/// A document that is kept out of the training.
+struct HeldOut {
+    /// Its place among all documents.
+    index: usize,
+    prose: Prose,
+    article: Article,
+}
+
+/// Chooses the documents of the tests: in the order of a hash of their paths, so that they come
+/// from everywhere.
+fn hold_out(root: &TextRoot, documents: &[Document]) -> Vec<HeldOut> {
     let mut order: Vec<usize> =
         (0..documents.len()).filter(|&index| may_be_held_out(&documents[index])).collect();
     order.sort_by_cached_key(|&index| {
-        xxh3_64(root.relative(&documents[index]).as_os_str().as_encoded_bytes())
+        xxh3_64(root.within_registry(&documents[index]).as_os_str().as_encoded_bytes())
     });
     let most = (documents.len() / ONE_HELD_OUT_IN).max(1);
     let (mut held_out, mut titles, mut num_words) = (Vec::new(), HashSet::new(), 0);
@@ -178,13 +223,14 @@ fn hold_out(root: &TextRoot, documents: &[Document]) -> Vec<(usize, Article)> {
         if num_words >= TEST_WORDS || held_out.len() == most {
             break;
         }
+        let prose = Prose::read(&documents[index].text);
         let title = title_of(&documents[index].provenance.file);
-        let article = article(&documents[index].text, &title, MAX_ARTICLE_WORDS);
+        let article = article(&prose, &title, MAX_ARTICLE_WORDS);
         let heading = article.text.lines().nth(1).unwrap_or_default().to_owned();
         // Two versions of one text would count its words twice.
         if article.num_words >= MIN_ARTICLE_WORDS && titles.insert(heading) {
             num_words += article.num_words;
-            held_out.push((index, article));
+            held_out.push(HeldOut { index, prose, article });
         }
     }
     held_out
@@ -205,23 +251,19 @@ fn title_of(file: &Path) -> String {
     folder.to_string_lossy().into_owned()
 }
 
-fn write_jsonl<'a>(
-    path: &Path,
-    root: &TextRoot,
-    documents: impl Iterator<Item = &'a Document>,
-) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct Record<'a> {
-        id: String,
-        text: &'a str,
-    }
+/// A line of JSONL.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    text: &'a str,
+}
+
+fn write_jsonl<'a>(path: &Path, records: impl Iterator<Item = Record<'a>>) -> anyhow::Result<()> {
     let mut lines = Vec::new();
-    for document in documents {
-        let id = root.relative(document).to_string_lossy().into_owned();
-        serde_json::to_writer(&mut lines, &Record { id, text: &document.text })?;
+    for record in records {
+        serde_json::to_writer(&mut lines, &record)?;
         lines.push(b'\n');
     }
-    let mut file =
-        fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    file.write_all(&lines).with_context(|| format!("cannot write {}", path.display()))
+    fs::write(path, &lines).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -27,8 +27,12 @@ pub(super) fn driver() -> Finding {
             "{} is there, but this build has no CUDA backend: training runs on the CPU",
             library.display()
         ),
-        (true, None) => "libcuda.so.1 is not where the loader looks: a container may lack the driver's libraries".to_owned(),
-        (false, Some(library)) => format!("{} is there without a driver, and of no use", library.display()),
+        (true, None) => "libcuda.so.1 is not where the loader looks: \
+             a container may lack the driver's libraries"
+            .to_owned(),
+        (false, Some(library)) => {
+            format!("{} is there without a driver, and of no use", library.display())
+        }
     };
     Finding {
         key: "cuda_driver",

@@ -9,7 +9,8 @@ use training::backend::cpu::vector::Vector;
 
 use super::Finding;
 
-/// Bytes that training holds for a parameter: weight, gradient and Adam's two moments, each in `f32`.
+/// Bytes that training holds for a parameter: weight, gradient and Adam's two moments, each in
+/// `f32`.
 const TRAINING_BYTES_PER_PARAMETER: u64 = 16;
 
 /// Bytes of a parameter in a checkpoint: weight and Adam's two moments.
@@ -80,7 +81,8 @@ pub(super) fn memory() -> Finding {
     let advice = match available {
         None => "16 bytes for each parameter train in f32, activations aside".to_owned(),
         Some(available) => format!(
-            "{} can be taken: enough to train {} parameters in f32 at 16 bytes each, activations aside",
+            "{} can be taken: enough to train {} parameters in f32 at 16 bytes each, \
+             activations aside",
             HumanBytes(available),
             rounded(available / TRAINING_BYTES_PER_PARAMETER)
         ),

@@ -1,7 +1,8 @@
 //! Where the dynamic loader would find a library, without loading it.
 //!
-//! The loader looks in the folders of `LD_LIBRARY_PATH`, then in its cache, then in the system's folders. The cache is read through
-//! `ldconfig -p`; where there is no such program, the system's folders have to do.
+//! The loader looks in the folders of `LD_LIBRARY_PATH`, then in its cache, then in the system's
+//! folders. The cache is read through `ldconfig -p`; where there is no such program, the system's
+//! folders have to do.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! `pipeline doctor`: what this machine has for the three stages, with a line of advice each.
 //!
-//! It only looks: it reads what the system tells, loads no library, starts no work, and what it finds is never a failure.
+//! It only looks: it reads what the system tells, loads no library, starts no work, and what it
+//! finds is never a failure.
 
 mod cuda;
 mod findings;
@@ -15,7 +16,8 @@ use crate::{GlobalArgs, output};
 
 /// Tell what this machine has: cores, vector instructions, memory, disk, CUDA and NCCL.
 ///
-/// One line of advice each: how many ranks have a core of their own, how large a model fits. Nothing found or missing is an error.
+/// One line of advice each: how many ranks have a core of their own, how large a model fits.
+/// Nothing found or missing is an error.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 

@@ -165,6 +165,13 @@ pub enum CorpusError {
         remedy: &'static str,
     },
 
+    /// A folder that another run is writing.
+    #[error("{}: another run is writing this folder. Wait for it to end, or choose another output", path.display())]
+    OutputInUse {
+        /// The temporary folder that is held.
+        path: PathBuf,
+    },
+
     /// A JSON file of a data folder that does not read.
     #[error("{}: {source}", path.display())]
     Json {

@@ -1,22 +1,24 @@
 //! What the machine gives this process: cores and memory.
 //!
-//! A container's memory limit, not the machine's size, is what ends a process that takes more, so [`memory_bytes`] is the least of
-//! physical memory and of the limits of the process's control group and all those above it, in both versions that Linux has
-//! (cgroup v1: `memory.limit_in_bytes`; v2: `memory.max`). Everything is read from `/proc` and `/sys/fs/cgroup`; on a system
-//! without them the answer is `None`, and what depends on it says so.
+//! A container's memory limit, not the machine's size, is what ends a process that takes more, so
+//! [`memory_bytes`] is the least of physical memory and of the limits of the process's control
+//! group and all those above it, in both versions that Linux has (cgroup v1:
+//! `memory.limit_in_bytes`; v2: `memory.max`). Everything is read from `/proc` and
+//! `/sys/fs/cgroup`; on a system without them the answer is `None`, and what depends on it says so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Cores that this process may use: what a processor mask or a container's quota leaves of the machine's.
+/// Cores that this process may use: what a processor mask or a container's quota leaves of the
+/// machine's.
 #[must_use]
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Memory that this process may fill, in bytes: the machine's, or its control group's limit where that is lower. `None` where
-/// the system does not tell.
+/// Memory that this process may fill, in bytes: the machine's, or its control group's limit where
+/// that is lower. `None` where the system does not tell.
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
     Machine::this().memory_bytes()
@@ -28,14 +30,15 @@ pub fn memory_limit_bytes() -> Option<u64> {
     Machine::this().memory_limit_bytes()
 }
 
-/// Memory that can still be taken without swapping and within the control group's limit, in bytes. `None` where the system
-/// does not tell.
+/// Memory that can still be taken without swapping and within the control group's limit, in bytes.
+/// `None` where the system does not tell.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     Machine::this().available_memory_bytes()
 }
 
-/// The most memory that this process has held so far, in bytes; `None` where the system does not tell.
+/// The most memory that this process has held so far, in bytes; `None` where the system does not
+/// tell.
 #[must_use]
 pub fn peak_rss_bytes() -> Option<u64> {
     Machine::this().kibibytes("proc/self/status", "VmHWM:")
@@ -90,8 +93,9 @@ impl Machine<'_> {
 
     /// The memory control groups that the process lies in and that have a limit, from its own up.
     ///
-    /// `/proc/self/cgroup` has a line `0::/PATH` for version 2 and `N:memory:/PATH` for version 1. Inside a container the path may be
-    /// the host's and the folder not be there: the root of the mount, which then is the container's own group, is looked at too.
+    /// `/proc/self/cgroup` has a line `0::/PATH` for version 2 and `N:memory:/PATH` for version 1.
+    /// Inside a container the path may be the host's and the folder not be there: the root of the
+    /// mount, which then is the container's own group, is looked at too.
     fn control_groups(&self) -> Vec<ControlGroup> {
         let membership = fs::read_to_string(self.root.join("proc/self/cgroup")).unwrap_or_default();
         let mut groups = Vec::new();

@@ -37,7 +37,8 @@ impl FileSummary {
     }
 }
 
-/// A file being written under a temporary name beside its own; dropped before it is committed, it is gone.
+/// A file being written under a temporary name beside its own; dropped before it is committed, it
+/// is gone.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
@@ -61,7 +62,8 @@ impl PendingFile {
         Self::replace(path)
     }
 
-    /// Begins the file that will be `path`; a file of this name stays as it is until this one is whole.
+    /// Begins the file that will be `path`; a file of this name stays as it is until this one is
+    /// whole.
     ///
     /// # Errors
     ///
@@ -136,7 +138,8 @@ impl PendingFile {
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.renamed {
-            // Nothing is to be done about a file that cannot be removed, and the first error is the one to report.
+            // Nothing is to be done about a file that cannot be removed, and the first error is the
+            // one to report.
             let _ = fs::remove_file(&self.temporary);
         }
     }
@@ -188,7 +191,11 @@ pub(crate) fn temporary_sibling(path: &Path, word: &str) -> PathBuf {
 }
 
 /// Makes renames in a folder durable. An empty parent is the working folder.
-pub(crate) fn sync_folder(folder: Option<&Path>) -> Result<(), CorpusError> {
+///
+/// # Errors
+///
+/// Where the system cannot wait for the folder.
+pub fn sync_folder(folder: Option<&Path>) -> Result<(), CorpusError> {
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(CorpusError::io("sync", folder))
 }

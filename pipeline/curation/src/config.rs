@@ -217,7 +217,11 @@ impl NearDuplicatesConfig {
 }
 
 fn reads_titles(source: &SourceConfig) -> bool {
-    matches!(&source.format, SourceFormat::Jsonl(keys) if keys.title_key.is_some())
+    match &source.format {
+        SourceFormat::Jsonl(keys) => keys.title_key.is_some(),
+        SourceFormat::Parquet(columns) => columns.title_column.is_some(),
+        SourceFormat::Text(_) => false,
+    }
 }
 
 fn gpt2() -> String {

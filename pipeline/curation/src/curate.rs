@@ -21,12 +21,14 @@ use crate::records::{Location, RejectRecord, write_lines, write_provenance, writ
 use crate::report::{
     CurationReport, HotBucketReport, largest_clusters, source_counts, source_warnings,
 };
+use crate::stop::stop_if_asked;
 use crate::{CurationError, CurationPlan};
 
 /// Name of the list of records that could not be read.
 pub const REJECTS: &str = "rejects.jsonl";
 
-/// Documents that are worked on between two looks at the observer.
+/// Documents that are worked on at once. The observer hears of a block, and is asked for each document: a single one may
+/// take a second.
 const BLOCK_DOCUMENTS: usize = 512;
 
 /// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when this returns, and not at
@@ -154,8 +156,8 @@ fn drop_exact_duplicates(
     let mut index = ExactIndex::default();
     let mut copies = Vec::new();
     for block in kept.chunks(BLOCK_DOCUMENTS) {
-        stop_if_asked(observer)?;
         for &number in block {
+            stop_if_asked(observer)?;
             let first = index.first_copy_or_insert(number, &ledger.document(number).text);
             copies.extend(first.map(|witness| (number, witness)));
         }
@@ -237,12 +239,15 @@ fn write_shard(
     tokenizer: &dyn Tokenizer,
     observer: &dyn Observer,
 ) -> Result<ShardSummary, CurationError> {
-    let encode = |block: &[usize]| -> Vec<Vec<u32>> {
+    let encode = |block: &[usize]| -> Result<Vec<Vec<u32>>, CurationError> {
         let encode_one = |&number: &usize| {
             let mut tokens = Vec::new();
-            tokenizer.encode(&ledger.document(number).text, &mut tokens);
+            for part in tokenizer.parts(&ledger.document(number).text) {
+                stop_if_asked(observer)?;
+                tokenizer.encode(part, &mut tokens);
+            }
             tokens.push(tokenizer.eod());
-            tokens
+            Ok(tokens)
         };
         block.par_iter().map(encode_one).collect()
     };
@@ -252,7 +257,7 @@ fn write_shard(
     let mut blocks = kept.chunks(BLOCK_DOCUMENTS);
     let mut encoded = blocks.next().map(encode);
     while let Some(documents) = encoded {
-        stop_if_asked(observer)?;
+        let documents = documents?;
         let write = || documents.iter().try_for_each(|tokens| shard.push_document(tokens));
         let next_block = blocks.next();
         let (written, next) = rayon::join(write, || next_block.map(encode));
@@ -349,14 +354,14 @@ fn for_each_kept<T: Send>(
     observer.begin(stage, Some(kept.len() as u64), Unit::Documents);
     let mut answers = Vec::with_capacity(kept.len());
     for block in kept.chunks(BLOCK_DOCUMENTS) {
-        stop_if_asked(observer)?;
-        answers.par_extend(block.par_iter().map(|&number| (number, judge(ledger, number))));
+        let judge_one = |&number: &usize| {
+            stop_if_asked(observer)?;
+            Ok((number, judge(ledger, number)))
+        };
+        let judged: Result<Vec<_>, CurationError> = block.par_iter().map(judge_one).collect();
+        answers.extend(judged?);
         observer.advance(block.len() as u64);
     }
     observer.finish();
     Ok(answers)
-}
-
-fn stop_if_asked(observer: &dyn Observer) -> Result<(), CurationError> {
-    if observer.stop_requested() { Err(CurationError::Stopped) } else { Ok(()) }
 }

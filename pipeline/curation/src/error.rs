@@ -73,7 +73,7 @@ pub enum ConfigProblem {
     /// Titles to compare with, and none to compare.
     #[error(
         "decontamination.title compares titles, and no source reads any: add title_key = \"title\" to a table \
-         [source.jsonl], or leave [decontamination.title] out"
+         [source.jsonl] or title_column to [source.parquet], or leave [decontamination.title] out"
     )]
     NoTitleKey,
 

@@ -6,7 +6,7 @@
 //! 1. read every source ([`corpus::reader`]), in the order that all results follow;
 //! 2. drop documents that are empty or have fewer than 128 tokens ([`filter`]);
 //! 3. drop all but the first of equal texts ([`dedup::ExactIndex`]);
-//! 4. drop documents that hold articles of a test set ([`decontaminate`]);
+//! 4. drop documents that belong to a test set ([`decontaminate`]);
 //! 5. drop near-duplicates, those with a Jaccard similarity above 0.7 to an earlier kept document ([`dedup`]);
 //! 6. tokenize the rest into a memory-mapped shard ([`corpus::shard`]);
 //! 7. write what became of every document ([`records`]), the counts ([`report`](CurationReport)) and the manifest.
@@ -25,6 +25,8 @@ mod key_hash;
 mod ledger;
 pub mod records;
 mod report;
+mod stop;
+mod summary;
 mod word_hash;
 
 pub use config::{CurationConfig, CurationPlan};
@@ -32,3 +34,7 @@ pub use curate::{REJECTS, curate};
 pub use error::{ConfigProblem, CurationError};
 pub use input::{SkippedFile, TruncatedFile};
 pub use report::{Cluster, ClusterExample, CurationReport, HotBucketReport, SourceCounts};
+pub use summary::{
+    DecontaminationSummary, FileSize, NGramCount, NearDuplicatesSummary, PlanSummary, RuleSummary,
+    SourceSummary, TestSetSummary,
+};

@@ -5,16 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use corpus::{DataFolder, TokenizerIdentity};
+use serde::Deserialize;
 use tracing::warn;
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
-    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, step_folders,
+    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG,
+    step_folders,
 };
 use crate::TrainError;
+use crate::config::ParallelConfig;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
+use crate::parallel::ParallelDims;
 use crate::parameters::{ParameterSource, ParameterSpec};
 use crate::plan::Architecture;
 
@@ -23,6 +27,7 @@ use crate::plan::Architecture;
 pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
+    state: TrainingState,
     weights: TensorMap,
 }
 
@@ -62,7 +67,7 @@ impl Checkpoint {
         let weights = TensorMap::open(&folder.join(MODEL))?;
         let specs = manifest.model.parameters();
         weights.check(&named(&specs, "").collect::<Vec<_>>())?;
-        Ok(Self { folder, manifest, weights })
+        Ok(Self { folder, manifest, state, weights })
     }
 
     /// The checkpoint's own folder.
@@ -73,6 +78,21 @@ impl Checkpoint {
     /// Optimizer steps done.
     pub fn step(&self) -> u64 {
         self.manifest.step
+    }
+
+    /// Where training stood.
+    pub fn state(&self) -> &TrainingState {
+        &self.state
+    }
+
+    /// The grid of ranks that wrote it.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration beside it cannot be read.
+    pub fn written_by(&self) -> Result<ParallelDims, TrainError> {
+        let config: WrittenBy = read_json(&self.folder.join(TRAIN_CONFIG))?;
+        Ok(config.parallel.dims())
     }
 
     /// The model and its sizes.
@@ -110,6 +130,13 @@ impl Checkpoint {
             })
             .collect()
     }
+}
+
+/// What a checkpoint's configuration says about the ranks.
+#[derive(Deserialize)]
+struct WrittenBy {
+    #[serde(default)]
+    parallel: ParallelConfig,
 }
 
 /// Weights by name, sliced for any layout.

@@ -1,10 +1,8 @@
 //! What a checkpoint says about itself, and the fingerprints of its files.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 
-use corpus::{FileSummary, TokenizerIdentity};
+use corpus::{FileSummary, PendingFile, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
@@ -70,24 +68,18 @@ pub(crate) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Tr
         .map_err(|source| TrainError::Json { path: path.to_owned(), source })
 }
 
-/// Writes a JSON file and waits until the disk has it.
+/// Writes a JSON file in place of one that may be there.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), TrainError> {
     let mut json = serde_json::to_vec_pretty(value)
         .map_err(|source| TrainError::Json { path: path.to_owned(), source })?;
     json.push(b'\n');
-    write_durably(path, &json)
+    replace_file(path, &json)
 }
 
-/// Writes a file and waits until the disk has it.
-pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
-    File::create(path)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .map_err(|source| TrainError::io("write", path, source))
-}
-
-/// Waits until the disk has the folder's entries.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), TrainError> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|source| TrainError::io("sync", folder, source))
+/// Writes a file in place of one that may be there: at any moment the disk has one or the other.
+pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
+    let mut file = PendingFile::replace(path)?;
+    file.write(|file| file.write_all(bytes))?;
+    file.sync()?;
+    Ok(file.commit()?)
 }

@@ -26,7 +26,7 @@ mod tensor_map;
 
 pub use load::Checkpoint;
 pub use manifest::{Manifest, TrainingState};
-pub(crate) use manifest::{read_json, sync_folder, write_json};
+pub(crate) use manifest::{read_json, write_json};
 pub use save::{Snapshot, save};
 
 use std::path::{Path, PathBuf};

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::backend::Backend;
-use corpus::{FileSummary, TokenizerIdentity};
+use corpus::{FileSummary, TokenizerIdentity, sync_folder};
 use serde_json::Value;
 use tracing::info;
 
-use super::manifest::{Manifest, TrainingState, sync_folder, write_durably, write_json};
+use super::manifest::{Manifest, TrainingState, replace_file, write_json};
 use super::tensor_file::{TensorFileWriter, TensorLayout};
 use super::{
     EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL, STATE,
@@ -90,7 +90,7 @@ fn write<B: Backend, M: Module<B>>(
     if is_main {
         write_descriptions(&partial, snapshot)?;
         put_in_place(&partial, &folder)?;
-        point_latest_at(checkpoints, &name)?;
+        replace_file(&checkpoints.join(LATEST), format!("{name}\n").as_bytes())?;
         delete_beyond(checkpoints, snapshot.state.step, keep)?;
         info!(step = snapshot.state.step, "saved {}", folder.display());
     }
@@ -150,9 +150,7 @@ impl TensorFiles {
 fn begin_folder(checkpoints: &Path, partial: &Path) -> Result<(), TrainError> {
     fs::create_dir_all(checkpoints)
         .map_err(|source| TrainError::io("create", checkpoints, source))?;
-    if let Some(run) = checkpoints.parent().filter(|run| !run.as_os_str().is_empty()) {
-        sync_folder(run)?;
-    }
+    sync_folder(checkpoints.parent())?;
     for entry in
         checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?
     {
@@ -188,8 +186,7 @@ fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
         tokenizer: snapshot.tokenizer.clone(),
         files,
     };
-    write_json(&folder.join(MANIFEST), &manifest)?;
-    sync_folder(folder)
+    write_json(&folder.join(MANIFEST), &manifest)
 }
 
 /// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as
@@ -199,15 +196,7 @@ fn put_in_place(partial: &Path, folder: &Path) -> Result<(), TrainError> {
         fs::remove_dir_all(folder).map_err(|source| TrainError::io("delete", folder, source))?;
     }
     fs::rename(partial, folder).map_err(|source| TrainError::io("rename", partial, source))?;
-    sync_folder(folder.parent().expect("checkpoint folders lie in a folder"))
-}
-
-fn point_latest_at(checkpoints: &Path, name: &str) -> Result<(), TrainError> {
-    let (latest, partial) =
-        (checkpoints.join(LATEST), checkpoints.join(format!(".{LATEST}{PARTIAL}")));
-    write_durably(&partial, format!("{name}\n").as_bytes())?;
-    fs::rename(&partial, &latest).map_err(|source| TrainError::io("rename", &partial, source))?;
-    sync_folder(checkpoints)
+    Ok(sync_folder(folder.parent())?)
 }
 
 /// Deletes all but the newest `keep` checkpoints up to the one of step `saved`; nothing else in the folder is touched.

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Activation;
 use crate::error::TrainError;
 
-/// A GPT-2 as the configuration's table `[model.gpt2]` describes it.
-///
-/// Defaults are those of the paper's experiments.
+/// The sizes of a GPT-2, as a checkpoint's manifest has them: what a configuration's `[model.gpt2]`
+/// comes to with the vocabulary of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gpt2Config {
@@ -20,50 +19,34 @@ pub struct Gpt2Config {
     /// The longest sequence, in tokens: so many positions are learned.
     pub seq_length: usize,
     /// Tokens in the vocabulary, without padding.
-    #[serde(default = "gpt2_vocab_size")]
     pub vocab_size: usize,
     /// Width of the MLP's inner layer; `4 · hidden_size` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ffn_hidden_size: Option<usize>,
     /// Probability of dropout on the embeddings and on the output of every block.
-    #[serde(default = "paper_dropout")]
     pub hidden_dropout: f64,
     /// Probability of dropout on the attention probabilities.
-    #[serde(default = "paper_dropout")]
     pub attention_dropout: f64,
     /// The form of GELU.
-    #[serde(default)]
     pub activation: Activation,
     /// Added to the variance in layer norms.
-    #[serde(default = "paper_layer_norm_epsilon")]
     pub layer_norm_epsilon: f64,
     /// Standard deviation of initial weights; those that write to the residual stream start with
     /// `init_std / √(2 · num_layers)`.
-    #[serde(default = "paper_init_std")]
     pub init_std: f64,
 }
 
-fn gpt2_vocab_size() -> usize {
-    50_257
-}
+/// Layers and heads that can be told apart: dropout's keys have 16 bits for each.
+const MOST_LAYERS_OR_HEADS: usize = u16::MAX as usize;
 
-fn paper_dropout() -> f64 {
-    0.1
-}
-
-fn paper_layer_norm_epsilon() -> f64 {
-    1e-5
-}
-
-fn paper_init_std() -> f64 {
-    0.02
-}
+/// Parameters of the largest model that sizes are computed for, 2.8e14.
+const MOST_PARAMETERS: u128 = 1 << 48;
 
 impl Gpt2Config {
     /// Width of the MLP's inner layer.
     #[must_use]
     pub fn ffn_size(&self) -> usize {
-        self.ffn_hidden_size.unwrap_or(4 * self.hidden_size)
+        self.ffn_hidden_size.unwrap_or(self.hidden_size.saturating_mul(4))
     }
 
     /// Width of an attention head.
@@ -77,6 +60,15 @@ impl Gpt2Config {
     #[must_use]
     pub fn num_parameters(&self, tensor_parallel_size: usize) -> usize {
         self.parameters().iter().map(|spec| spec.num_padded_elements(tensor_parallel_size)).sum()
+    }
+
+    /// Parameters of the weight matrices, for sizes of any kind.
+    fn estimated_parameters(&self) -> u128 {
+        let wide = |size: usize| size as u128;
+        let (hidden, ffn) = (wide(self.hidden_size), wide(self.ffn_size()));
+        let embeddings = hidden.saturating_mul(wide(self.vocab_size) + wide(self.seq_length));
+        let layer = hidden.saturating_mul(4 * hidden + 2 * ffn);
+        embeddings.saturating_add(layer.saturating_mul(wide(self.num_layers)))
     }
 
     /// Checks what concerns the model alone.
@@ -96,6 +88,17 @@ impl Gpt2Config {
         for (field, size) in sizes {
             check(field, size, size > 0, || "must be at least 1".to_owned())?;
         }
+        for (field, size) in
+            [("num_layers", self.num_layers), ("num_attention_heads", self.num_attention_heads)]
+        {
+            check(field, size, size <= MOST_LAYERS_OR_HEADS, || {
+                format!("must be at most {MOST_LAYERS_OR_HEADS}")
+            })?;
+        }
+        let estimate = self.estimated_parameters();
+        check("hidden_size", self.hidden_size, estimate <= MOST_PARAMETERS, || {
+            format!("the model would have {estimate} parameters, more than can be computed with")
+        })?;
         let heads = self.num_attention_heads;
         check("hidden_size", self.hidden_size, self.hidden_size.is_multiple_of(heads), || {
             format!("must be a multiple of num_attention_heads = {heads}")

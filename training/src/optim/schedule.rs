@@ -17,7 +17,7 @@ pub struct ScheduleConfig {
     /// Optimizer steps of the whole run. The paper: 300,000 for GPT-2.
     pub train_steps: NonZeroU64,
     /// Steps over which the learning rate rises linearly from 0 to its peak. The paper: 3,000 for
-    /// GPT-2. A run of fewer steps ends below the peak.
+    /// GPT-2. A run of fewer steps ends below the peak, and says so.
     pub warmup_steps: u64,
     /// Shape of the decay after the warm-up. The paper: `cosine` for GPT-2, `linear` for BERT.
     #[serde(default)]

@@ -12,6 +12,7 @@
 //! disk.
 
 mod manifest;
+mod workplace;
 mod writer;
 
 use std::fs;
@@ -47,7 +48,8 @@ impl DataFolder {
     /// Begins the data folder that will be `path`.
     ///
     /// An empty folder of that name is no obstacle, and a folder that holds other things than a data folder's is refused
-    /// whatever `existing` says. What an earlier, killed run left under the temporary name is removed.
+    /// whatever `existing` says. What an earlier, killed run left under the temporary name is removed; a run that is still
+    /// at work is refused its rival.
     ///
     /// # Errors
     ///

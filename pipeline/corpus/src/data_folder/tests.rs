@@ -100,6 +100,22 @@ fn leavings_of_a_killed_run_are_not_mixed_in() {
 }
 
 #[test]
+fn two_writers_of_one_folder_do_not_mix() {
+    let place = Place::new();
+    let first = DataFolder::create(&place.path("data"), Existing::Refuse).unwrap();
+    fs::write(first.file("note"), "of the first").unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let error = DataFolder::create(&place.path("data"), existing).unwrap_err().to_string();
+        assert!(error.contains("another run is writing this folder. Wait for it"), "{error}");
+    }
+    assert_eq!(fs::read_to_string(first.file("note")).unwrap(), "of the first");
+    assert_eq!(place.names(), [".data.partial"]);
+    drop(first);
+    place.write("data", Existing::Refuse, &[&[1]]).unwrap();
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
 fn used_folder_is_refused_unless_it_is_to_be_replaced() {
     let place = Place::new();
     place.write("data", Existing::Refuse, &[&[1]]).unwrap();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::workplace::Workplace;
 use super::{DataFolder, DataManifest, MANIFEST, SHARD};
 use crate::CorpusError;
 use crate::pending_file::{FileSummary, sync_folder, temporary_sibling};
@@ -14,25 +15,24 @@ use crate::shard::ShardWriter;
 #[derive(Debug)]
 pub struct DataFolderWriter {
     path: PathBuf,
-    temporary: PathBuf,
-    finished: bool,
+    temporary: Workplace,
 }
 
 impl DataFolderWriter {
     /// Begins the folder that will be `path`; [`DataFolder::create`] is the way here.
     pub(super) fn create(path: &Path, existing: Existing) -> Result<Self, CorpusError> {
         let path = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        check_target(&path, existing)?;
+        let temporary = Workplace::take(temporary_sibling(&path, "partial"))?;
+        // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
-        let temporary = temporary_sibling(&path, "partial");
-        remove_folder(&temporary)?;
-        fs::create_dir_all(&temporary).map_err(CorpusError::io("create", &temporary))?;
-        Ok(Self { path, temporary, finished: false })
+        Ok(Self { path, temporary })
     }
 
     /// Where the file of this name lies until the folder is finished.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.temporary.join(name)
+        self.temporary.path().join(name)
     }
 
     /// Begins the folder's shard for tokens below `vocab_size`.
@@ -69,18 +69,17 @@ impl DataFolderWriter {
         }
         self.write_json(MANIFEST, &manifest)?;
         sync_file(&self.file(MANIFEST))?;
-        sync_folder(Some(&self.temporary))?;
+        sync_folder(Some(self.temporary.path()))?;
 
         let replaced = temporary_sibling(&self.path, "replaced");
         remove_folder(&replaced)?;
         if self.path.exists() {
             rename(&self.path, &replaced)?;
         }
-        if let Err(error) = rename(&self.temporary, &self.path) {
+        if let Err(error) = self.temporary.rename(&self.path) {
             restore_replaced(&self.path)?;
             return Err(error);
         }
-        self.finished = true;
         sync_folder(self.path.parent())?;
         remove_folder(&replaced)?;
         DataFolder::open(&self.path)
@@ -89,25 +88,15 @@ impl DataFolderWriter {
     /// Files in the folder that are not in `listed`, by name.
     fn other_files(&self, listed: &[FileSummary]) -> Result<Vec<PathBuf>, CorpusError> {
         let mut paths = Vec::new();
-        for entry in
-            fs::read_dir(&self.temporary).map_err(CorpusError::io("list", &self.temporary))?
-        {
-            let entry = entry.map_err(CorpusError::io("list", &self.temporary))?;
+        let folder = self.temporary.path();
+        for entry in fs::read_dir(folder).map_err(CorpusError::io("list", folder))? {
+            let entry = entry.map_err(CorpusError::io("list", folder))?;
             if !listed.iter().any(|file| entry.file_name() == file.name.as_str()) {
                 paths.push(entry.path());
             }
         }
         paths.sort();
         Ok(paths)
-    }
-}
-
-impl Drop for DataFolderWriter {
-    fn drop(&mut self) {
-        if !self.finished {
-            // Nothing is to be done about a folder that cannot be removed, and the first error is the one to report.
-            let _ = fs::remove_dir_all(&self.temporary);
-        }
     }
 }
 

@@ -35,6 +35,7 @@ pub use broken::{BrokenFile, FileProblem};
 pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig};
 use files::FileList;
 pub use files::{SkipReason, Skipped};
+pub use open_file::InputFile;
 use open_file::{Keys, OpenFile, PendingFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{Reject, RejectReason};
@@ -105,6 +106,11 @@ impl Sources {
             skipped: list.skipped,
             broken: Vec::new(),
         })
+    }
+
+    /// The files that are still to be read, in result order.
+    pub fn files(&self) -> impl Iterator<Item = InputFile<'_>> {
+        self.pending.iter().rev().map(PendingFile::as_input)
     }
 
     /// Bytes of all files together, as they lie on disk.

@@ -22,6 +22,17 @@ pub(super) struct PendingFile {
     keys: Keys,
 }
 
+/// A file of the input, as its listing tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputFile<'s> {
+    /// Name of its source.
+    pub source: &'s str,
+    /// The file.
+    pub path: &'s Path,
+    /// Size on disk.
+    pub bytes: u64,
+}
+
 /// The formats of [`SourceFormat`], with what a reader of a file needs of them.
 #[derive(Debug, Clone)]
 pub(super) enum Keys {
@@ -48,6 +59,10 @@ impl PendingFile {
     /// Size of the file on disk.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(super) fn as_input(&self) -> InputFile<'_> {
+        InputFile { source: &self.source, path: &self.path, bytes: self.bytes }
     }
 
     pub(super) fn open(self) -> Result<OpenFile, CorpusError> {

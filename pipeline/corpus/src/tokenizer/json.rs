@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
-use super::{Tokenizer, fingerprint_of, pieces, plain_encoding};
+use super::{Tokenizer, before_white_space, fingerprint_of, pieces, plain_encoding};
 use crate::CorpusError;
 
 /// Text longer than this is encoded in pieces, cut before white space: 32-bit offsets hold no more.
@@ -103,9 +103,12 @@ impl Tokenizer for JsonTokenizer {
         self.fingerprint.clone()
     }
 
+    fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
+        Box::new(pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES, before_white_space))
+    }
+
     fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        let pieces = pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES);
-        super::encode_pieces(&self.pipeline, &self.options, pieces, out);
+        super::encode_pieces(&self.pipeline, &self.options, self.parts(text), out);
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -35,6 +35,12 @@ pub trait Tokenizer: Send + Sync {
     /// The xxh3-128 hash of the definition, in hexadecimal: equal definitions give equal tokens.
     fn fingerprint(&self) -> String;
 
+    /// Cuts `text` into parts whose tokens, one after another, are those of the text: what encodes a long text part by part
+    /// can stop in between.
+    fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
+        Box::new(std::iter::once(text))
+    }
+
     /// Appends the tokens of `text` to `out`. A special token's name in the text is text like any other.
     fn encode(&self, text: &str, out: &mut Vec<u32>);
 
@@ -106,39 +112,53 @@ fn decode(pipeline: &PipelineTokenizer, vocab_size: usize, ids: &[u32]) -> Strin
         .collect()
 }
 
-/// `text` in pieces of roughly `piece_bytes`, each of which but the first begins with white space that follows a character
-/// that is none.
+/// `text` in pieces of roughly `piece_bytes`, cut between two characters for which `may_cut` answers that a new pre-token
+/// begins with the second, so that the tokens are those of the whole.
 ///
-/// Encoding needs working memory of about ten times its input, so a text of a gigabyte is better given in pieces. Every
-/// pattern in use begins a new pre-token at such a place, so the tokens are the same. A text without one is cut at
-/// `limit` bytes, wherever that is.
-fn pieces(text: &str, piece_bytes: usize, limit: usize) -> impl Iterator<Item = &str> {
+/// Encoding needs working memory of about ten times its input, so a text of a gigabyte is better given in pieces. A text
+/// without a place to cut is cut at `limit` bytes, wherever that is.
+fn pieces(
+    text: &str,
+    piece_bytes: usize,
+    limit: usize,
+    may_cut: fn(char, char) -> bool,
+) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let (piece, tail) = rest.split_at(piece_end(rest, piece_bytes, limit));
+        let (piece, tail) = rest.split_at(piece_end(rest, piece_bytes, limit, may_cut));
         rest = tail;
         Some(piece)
     })
 }
 
-fn piece_end(text: &str, piece_bytes: usize, limit: usize) -> usize {
+/// Before white space that follows a character that is none: every pattern in use begins a new pre-token there.
+fn before_white_space(last: char, next: char) -> bool {
+    !last.is_whitespace() && next.is_whitespace()
+}
+
+fn piece_end(
+    text: &str,
+    piece_bytes: usize,
+    limit: usize,
+    may_cut: fn(char, char) -> bool,
+) -> usize {
     if text.len() <= piece_bytes {
         return text.len();
     }
     let limit = text.floor_char_boundary(limit);
     let from = text.floor_char_boundary(piece_bytes);
-    let mut after_word = false;
-    for (offset, character) in text[from..].char_indices() {
+    let mut last = None;
+    for (offset, next) in text[from..].char_indices() {
         if from + offset >= limit {
             return limit;
         }
-        if after_word && character.is_whitespace() {
+        if last.is_some_and(|last| may_cut(last, next)) {
             return from + offset;
         }
-        after_word = !character.is_whitespace();
+        last = Some(next);
     }
     text.len().min(limit)
 }
@@ -158,7 +178,7 @@ mod tests {
 
     #[test]
     fn pieces_begin_with_white_space_after_a_word() {
-        let cut = |text, bytes| pieces(text, bytes, 12).collect::<Vec<_>>();
+        let cut = |text, bytes| pieces(text, bytes, 12, before_white_space).collect::<Vec<_>>();
         assert_eq!(cut("one two  three", 4), ["one two", "  three"]);
         assert_eq!(cut("one two  three", 100), ["one two  three"]);
         assert_eq!(cut("ééééééééé", 4), ["éééééé", "ééé"]);

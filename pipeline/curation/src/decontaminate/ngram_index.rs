@@ -126,13 +126,13 @@ impl NGramIndex {
     }
 
     /// What `text` shares with the test sets, if anything; `words` are the hashes of its words, from the screen.
-    pub(super) fn matches(&self, text: &str, words: &[u64]) -> Option<Matches> {
-        let mut runs = Vec::with_capacity(words.len());
-        let hits = self.screen.hits(words, &mut runs);
+    pub(super) fn matches(&self, text: &str, words: Vec<u64>) -> Option<Matches> {
+        let mut runs = words;
+        let hits = self.screen.hits(&mut runs);
         if hits.is_empty() {
             return None;
         }
-        let mut ends = Vec::with_capacity(words.len());
+        let mut ends = Vec::with_capacity(runs.len() + self.ngram_words);
         push_word_ends(text, &mut ends);
         let mut places = Vec::new();
         for stretch in hits.chunk_by(|one, next| one + 1 == *next) {

@@ -52,7 +52,7 @@ impl ContaminationReport {
         let titles = (self.test_titles.is_some() && self.titled_documents == 0).then(|| {
             format!(
                 "decontamination by title found nothing to compare: none of {} documents has a \
-                 title under its source's title_key",
+                 title under its source's title_key or title_column",
                 self.documents
             )
         });

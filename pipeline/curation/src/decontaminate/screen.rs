@@ -48,17 +48,16 @@ impl Screen {
         screen
     }
 
-    /// Puts the hashes of the text's n-grams into `runs`, and answers at which positions there may be one that the test
-    /// sets hold; surely at no other. `words` are the hashes of the text's words ([`push_word_hashes`]).
-    pub(super) fn hits(&self, words: &[u64], runs: &mut Vec<u64>) -> Vec<usize> {
-        runs.clear();
-        runs.extend_from_slice(words);
-        words_to_runs(runs, self.ngram_words);
+    /// Replaces the hashes of a text's words ([`push_word_hashes`]) by those of its n-grams, and answers at which positions
+    /// there may be one that the test sets hold; surely at no other.
+    pub(super) fn hits(&self, hashes: &mut Vec<u64>) -> Vec<usize> {
+        words_to_runs(hashes, self.ngram_words);
         let may_hold = |hash: u64| {
             let (word, bit) = self.place(hash);
             self.bits[word] & bit != 0 && self.hashes.contains(&hash)
         };
-        (0..runs.len()).filter(|&position| may_hold(runs[position])).collect()
+        let positions = hashes.iter().zip(0..).filter(|(hash, _)| may_hold(**hash));
+        positions.map(|(_, position)| position).collect()
     }
 
     /// The bit of a hash: a word of [`Self::bits`] and the bit in it.
@@ -146,10 +145,11 @@ mod tests {
     fn a_shared_n_gram_is_noticed_where_it_stands() {
         let screen = Screen::new(3, ["one two three four"].into_iter());
         let hits = |text| {
-            let (mut words, mut runs) = (Vec::new(), vec![7]);
-            push_word_hashes(text, &mut words);
-            let hits = screen.hits(&words, &mut runs);
-            assert_eq!(runs.len(), words.len().saturating_sub(2));
+            let mut hashes = Vec::new();
+            push_word_hashes(text, &mut hashes);
+            let num_words = hashes.len();
+            let hits = screen.hits(&mut hashes);
+            assert_eq!(hashes.len(), num_words.saturating_sub(2));
             hits
         };
         assert_eq!(hits("zero TWO, three\nfour five; one two three"), [1, 5]);

@@ -1,15 +1,16 @@
 //! Test sets: what must not be trained on, cut into items.
 //!
-//! The name of a file says its form. A `*.jsonl` or `*.ndjson` file is a benchmark such as LAMBADA with one item a line,
-//! whose text stands under a key. Every other file is text in WikiText's form: an article begins at each level-1 heading
-//! (` = Title = `), and a file without headings is one item. Nothing is compared across the border of two items.
+//! The name of a file says its form. What a source would read as JSONL or Parquet (`*.jsonl`, `*.jsonl.gz`, `*.parquet`) is
+//! a benchmark such as LAMBADA with one item a record, whose text stands under a key. Every other file is text in WikiText's form: an article
+//! begins at each level-1 heading (` = Title = `), and a file without headings is one item. Nothing is compared across the
+//! border of two items.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use corpus::CorpusError;
 use corpus::reader::{
-    Item, JsonlConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
+    Item, JsonlConfig, ParquetConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
 };
 
 use crate::CurationError;
@@ -42,8 +43,10 @@ impl TestItem {
 /// [`CurationError::TestSet`] for a file that cannot be read, that is empty, or in which a record or the encoding is
 /// faulty.
 pub(super) fn read(path: &Path, text_key: &str) -> Result<Vec<(TestItem, String)>, CurationError> {
-    let is_jsonl = path.extension().is_some_and(|it| it == "jsonl" || it == "ndjson");
-    let items = if is_jsonl { read_records(path, text_key) } else { read_articles(path) };
+    let items = match benchmark(path, text_key) {
+        Some(source) => read_records(source),
+        None => read_articles(path),
+    };
     let items = items.map_err(|problem| fault(path, problem))?;
     if items.iter().all(|(_, text)| text.trim().is_empty()) {
         return Err(fault(path, "it is empty. Name another file in test_sets".to_owned()));
@@ -56,18 +59,28 @@ pub(super) fn fault(path: &Path, problem: String) -> CurationError {
     CurationError::TestSet { path: path.to_owned(), problem }
 }
 
-fn read_records(path: &Path, text_key: &str) -> Result<Vec<(TestItem, String)>, String> {
-    let keys = JsonlConfig { text_key: text_key.to_owned(), ..JsonlConfig::default() };
-    let source =
-        SourceConfig { format: SourceFormat::Jsonl(keys), ..SourceConfig::jsonl(path.to_owned()) };
-    let file: Arc<Path> = path.into();
+/// The file as a source of records; `None` for text.
+fn benchmark(path: &Path, text_key: &str) -> Option<SourceConfig> {
+    let source = SourceConfig::detect(path).ok()?;
+    let text = text_key.to_owned();
+    let format = match source.format {
+        SourceFormat::Jsonl(keys) => SourceFormat::Jsonl(JsonlConfig { text_key: text, ..keys }),
+        SourceFormat::Parquet(columns) => {
+            SourceFormat::Parquet(ParquetConfig { text_column: text, ..columns })
+        }
+        SourceFormat::Text(_) => return None,
+    };
+    Some(SourceConfig { format, ..source })
+}
+
+fn read_records(source: SourceConfig) -> Result<Vec<(TestItem, String)>, String> {
     let sources = Sources::open(&[source], ReadPolicy::default()).map_err(record_problem)?;
     sources
         .filter_map(|item| match item {
             Ok(Item::Document(document)) => {
                 let provenance = document.provenance;
                 let line = provenance.line.unwrap_or(1);
-                let item = TestItem { file: file.clone(), line, title: None, id: provenance.id };
+                let item = TestItem { file: provenance.file, line, title: None, id: provenance.id };
                 Some(Ok((item, document.text)))
             }
             // A record whose text is null has nothing to keep out; others that do not read are errors here.
@@ -94,6 +107,10 @@ fn record_problem(error: CorpusError) -> String {
                 ),
             }
         }
+        CorpusError::BrokenFile(broken) => format!(
+            "it breaks off at byte {}, after item {}: {}. Get the file anew",
+            broken.byte_offset, broken.documents, broken.problem
+        ),
         CorpusError::Io { action, source, .. } => cannot(action, &source),
         other => other.to_string(),
     }
@@ -214,6 +231,11 @@ mod tests {
                 "a.jsonl",
                 b"{\"text\": \"a\"}\n{\"text\": 7}\n",
                 "line 2: key \"text\" holds a number",
+            ),
+            (
+                "a.jsonl",
+                b"{\"text\": \"a\"}\n{\"te",
+                "it breaks off at byte 18, after item 1: the last record is cut off. Get the file",
             ),
             (
                 "a.jsonl",

@@ -33,6 +33,12 @@ impl BandLayout {
     pub const fn bins(self) -> usize {
         self.bands * self.rows
     }
+
+    /// The chance that two documents of this similarity agree in a band: `1 - (1 - J^r)^b`.
+    #[must_use]
+    pub fn chance_to_meet(self, jaccard: f64) -> f64 {
+        1.0 - (1.0 - jaccard.powi(self.rows as i32)).powi(self.bands as i32)
+    }
 }
 
 /// The keys of a signature's bands, in order: two documents meet where they have a key in common.
@@ -47,11 +53,6 @@ pub fn bands(signature: &[u32], layout: BandLayout) -> impl Iterator<Item = u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// `1 - (1 - J^r)^b`.
-    fn chance_to_meet(layout: BandLayout, jaccard: f64) -> f64 {
-        1.0 - (1.0 - jaccard.powi(layout.rows as i32)).powi(layout.bands as i32)
-    }
 
     #[test]
     fn the_layouts_meet_as_often_as_documented() {
@@ -68,7 +69,7 @@ mod tests {
             (BandLayout::HIGH, 0.7, 0.9998),
             (BandLayout::HIGH, 0.75, 0.999995),
         ] {
-            let chance = chance_to_meet(layout, jaccard);
+            let chance = layout.chance_to_meet(jaccard);
             let tolerance = ((1.0_f64 - expected) / 3.0).min(0.005); // what the table's rounding hides
             assert!((chance - expected).abs() <= tolerance, "{layout:?} at {jaccard}: {chance}");
         }

@@ -33,6 +33,7 @@ use super::jaccard::{Jaccard, Threshold, jaccard_above};
 use super::signature::agreement;
 use super::signed::SignedDocuments;
 use crate::CurationError;
+use crate::stop::stop_if_asked;
 
 /// Documents that are compared with the index at once.
 const BLOCK_DOCUMENTS: usize = 256;
@@ -107,22 +108,22 @@ pub fn near_duplicates(
     let mut hot_bucket_time = Duration::ZERO;
 
     for start in (0..num_documents).step_by(BLOCK_DOCUMENTS) {
-        if observer.stop_requested() {
-            return Err(CurationError::Stopped);
-        }
         let block = start..num_documents.min(start + BLOCK_DOCUMENTS as u32);
         let in_block = block.len() as u64;
 
         // Against all that was kept before this block. A witness found here is earlier than any within the block.
-        let found_before: Vec<Found> = block
+        let found_before: Result<Vec<Found>, CurationError> = block
             .clone()
             .into_par_iter()
-            .map_init(Vec::new, |candidates, document| search.find(document, 0, candidates))
+            .map_init(Vec::new, |candidates, document| {
+                stop_if_asked(observer)?;
+                Ok(search.find(document, 0, candidates))
+            })
             .collect();
 
         // Against what is kept of this block, in order.
         let mut candidates = Vec::new();
-        for (document, found) in block.zip(found_before) {
+        for (document, found) in block.zip(found_before?) {
             let within = match found.near_duplicate {
                 Some(_) => Found::default(),
                 None => search.find(document, start, &mut candidates),

@@ -26,6 +26,12 @@ impl Threshold {
         Self { hundredths }
     }
 
+    /// The threshold as a number from 0 to 1.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        self.hundredths as f64 / 100.0
+    }
+
     /// Whether sets of these sizes can be above the threshold at all, which takes the smaller inside the larger.
     pub(super) fn allows_sizes(self, left: usize, right: usize) -> bool {
         left.min(right) >= self.least_shared(left, right)

@@ -8,6 +8,7 @@ use super::greedy::NearDuplicateRule;
 use super::shingles::shingles;
 use super::signature::signature;
 use crate::CurationError;
+use crate::stop::stop_if_asked;
 
 /// Documents of one buffer; also the unit of parallel work.
 const BLOCK_DOCUMENTS: usize = 64;
@@ -49,14 +50,11 @@ impl SignedDocuments {
         let blocks = texts
             .par_chunks(BLOCK_DOCUMENTS)
             .map(|block| {
-                if observer.stop_requested() {
-                    return Err(CurationError::Stopped);
-                }
-                let signed = SignedBlock::sign(block, rule);
+                let signed = SignedBlock::sign(block, rule, observer)?;
                 observer.advance(block.iter().map(|text| text.len() as u64).sum());
                 Ok(signed)
             })
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, CurationError>>()?;
         Ok(Self { blocks, layout: rule.layout, num_documents: texts.len() })
     }
 
@@ -90,7 +88,11 @@ impl SignedDocuments {
 }
 
 impl SignedBlock {
-    fn sign(texts: &[&str], rule: &NearDuplicateRule) -> Self {
+    fn sign(
+        texts: &[&str],
+        rule: &NearDuplicateRule,
+        observer: &dyn Observer,
+    ) -> Result<Self, CurationError> {
         let bins = rule.layout.bins();
         let mut block = Self {
             shingles: Vec::new(),
@@ -99,6 +101,7 @@ impl SignedBlock {
         };
         let mut set = Vec::new();
         for (text, signature_out) in texts.iter().zip(block.signatures.chunks_exact_mut(bins)) {
+            stop_if_asked(observer)?;
             shingles(text, rule.shingle_words, &mut set);
             if !set.is_empty() {
                 signature(&set, rule.seed, signature_out);
@@ -107,6 +110,6 @@ impl SignedBlock {
             block.ends.push(block.shingles.len());
         }
         block.shingles.shrink_to_fit();
-        block
+        Ok(block)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Encoding a whole corpus to find its few short documents would be waste. A word between white space takes at least one
 //! token, so a document with 128 such words is long enough without a look at the tokenizer, and the count ends at the
-//! 128th. Only what has fewer words is encoded.
+//! 128th. Only what has fewer words is encoded, and of that no more than it takes: the beginning tells of a long text.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -33,8 +33,10 @@ impl LengthFilter {
             return true;
         }
         let mut tokens = Vec::new();
-        self.tokenizer.encode(text, &mut tokens);
-        tokens.len() >= min_tokens
+        self.tokenizer.parts(text).any(|part| {
+            self.tokenizer.encode(part, &mut tokens);
+            tokens.len() >= min_tokens
+        })
     }
 }
 

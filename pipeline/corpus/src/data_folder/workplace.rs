@@ -1,0 +1,99 @@
+//! The temporary folder in which a data folder is written, held by one run at a time.
+//!
+//! Two runs with the same output must neither mix their files nor remove each other's. The folder itself is locked, by the
+//! kernel and for as long as the process lives: what a killed run left behind is free, what another run works in is not,
+//! and no lock file stays behind.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::CorpusError;
+
+/// An empty folder of this run's own; removed when it is dropped, unless it was renamed.
+#[derive(Debug)]
+pub(super) struct Workplace {
+    path: PathBuf,
+    /// Holds the lock.
+    _folder: File,
+    renamed: bool,
+}
+
+impl Workplace {
+    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left.
+    ///
+    /// # Errors
+    ///
+    /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or emptied.
+    pub(super) fn take(path: PathBuf) -> Result<Self, CorpusError> {
+        fs::create_dir_all(&path).map_err(CorpusError::io("create", &path))?;
+        let in_use = || CorpusError::OutputInUse { path: path.clone() };
+        // Between being made and being locked it can be renamed or removed by the run that held it.
+        let folder = match File::open(&path) {
+            Ok(folder) => folder,
+            Err(_) if !path.exists() => return Err(in_use()),
+            Err(error) => return Err(CorpusError::io("open", &path)(error)),
+        };
+        match folder.try_lock() {
+            Ok(()) if is_at(&folder, &path) => {}
+            Ok(()) | Err(TryLockError::WouldBlock) => return Err(in_use()),
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(
+                    "{}: this file system locks no folder ({error}): start no second run with \
+                     this output",
+                    path.display()
+                );
+            }
+        }
+        empty(&path)?;
+        Ok(Self { path, _folder: folder, renamed: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the folder its final name.
+    pub(super) fn rename(&mut self, to: &Path) -> Result<(), CorpusError> {
+        fs::rename(&self.path, to).map_err(CorpusError::io("rename", &self.path))?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // Nothing is to be done about a folder that cannot be removed, and the first error is the one to report.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Whether the open folder is the one that stands at `path`.
+fn is_at(folder: &File, path: &Path) -> bool {
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (folder.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => identity(open) == identity(there),
+        _ => false,
+    }
+}
+
+/// Removes what an earlier run left, and says so.
+fn empty(folder: &Path) -> Result<(), CorpusError> {
+    let mut removed = 0;
+    for entry in fs::read_dir(folder).map_err(CorpusError::io("list", folder))? {
+        let path = entry.map_err(CorpusError::io("list", folder))?.path();
+        let is_folder = path.is_dir() && !path.is_symlink();
+        if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
+            .map_err(CorpusError::io("remove", &path))?;
+        removed += 1;
+    }
+    if removed > 0 {
+        tracing::info!(
+            "{}: removed {removed} files of an earlier run that did not end",
+            folder.display()
+        );
+    }
+    Ok(())
+}

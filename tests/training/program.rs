@@ -1,0 +1,111 @@
+//! `pipeline train` as a user calls it: what it refuses, and what it says.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{MICRO, Workbench};
+use crate::support::{Run, pipeline};
+
+/// Trains with [`MICRO`], changed by `flags`.
+fn train(workbench: &Workbench, out: &Path, flags: &[&str]) -> Run {
+    let config = out.with_extension("toml");
+    fs::write(&config, MICRO).unwrap();
+    let (config, data, out) = (config.as_path(), workbench.data(), out);
+    let paths = ["train", "--config", text(config), "--data", text(&data), "--out", text(out)];
+    pipeline(paths.iter().chain(flags))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Checks that the program refuses `flags` with exit code 2 and `message`, and writes nothing.
+fn check_refused(flags: &[&str], message: &str) {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let run = train(&workbench, &out, flags);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains(message), "{}", run.stderr);
+    assert!(!out.exists(), "nothing is written");
+}
+
+#[test]
+fn model_that_does_not_split_is_refused_with_what_would() {
+    check_refused(
+        &[
+            "--tp",
+            "4",
+            "--set",
+            "model.gpt2.num_attention_heads=25",
+            "--set",
+            "model.gpt2.hidden_size=100",
+        ],
+        "25 attention heads cannot be split over --tp 4; allowed: 1, 5, 25",
+    );
+    check_refused(
+        &["--set", "model.gpt2.hidden_size=30"],
+        "hidden_size = 30: must be a multiple of num_attention_heads = 4",
+    );
+    check_refused(
+        &["--tp", "4", "--set", "model.gpt2.ffn_hidden_size=50"],
+        "ffn_hidden_size = 50 cannot be split over --tp 4; allowed: 1, 2",
+    );
+}
+
+#[test]
+fn batch_that_does_not_split_over_copies_is_refused_with_what_would() {
+    check_refused(
+        &["--dp", "3", "--set", "batch.global_batch_size=16"],
+        "global_batch_size = 16 in micro-batches of 4 cannot be split over --dp 3; \
+         allowed: 1, 2, 4",
+    );
+}
+
+#[test]
+fn grid_trains_logs_its_samples_and_tells_its_sizes() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let flags =
+        ["--tp", "2", "--dp", "2", "--log-samples", "--set", "batch.micro_batch_size=2", "--json"];
+    let report = train(&workbench, &out, &flags).success().json();
+    assert_eq!(
+        (&report["tensor_parallel_size"], &report["data_parallel_size"]),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(super::logged_samples(&out).len(), 10);
+    let config: Value =
+        serde_json::from_slice(&fs::read(out.join("checkpoints/step-10/config.json")).unwrap())
+            .unwrap();
+    assert_eq!(config["vocab_size"], 101, "the true vocabulary");
+
+    let again = train(&workbench, &out, &["--json"]).success();
+    assert!(again.stderr.contains("already at step 10 of 10"), "{}", again.stderr);
+    assert_eq!(again.json()["data_parallel_size"], 2);
+}
+
+#[test]
+fn folder_that_another_process_has_is_refused() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    train(&workbench, &out, &[]).success();
+    let lock = File::open(out.join(".lock")).unwrap();
+    lock.lock().unwrap();
+    let run = train(&workbench, &out, &["--overwrite"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("another process is training into it"), "{}", run.stderr);
+    assert!(out.join("checkpoints/step-10").exists(), "and nothing is deleted");
+}
+
+#[test]
+fn warm_up_longer_than_the_run_is_told() {
+    let workbench = Workbench::new(101);
+    let run = train(&workbench, &workbench.new_run(), &["--set", "schedule.warmup_steps=11"]);
+    assert!(
+        run.success()
+            .stderr
+            .contains("schedule.warmup_steps = 11 is more than schedule.train_steps = 10"),
+        "told on standard error"
+    );
+}
