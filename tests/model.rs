@@ -4,6 +4,9 @@ mod gradients;
 mod reference;
 mod table;
 
+use std::fs;
+use std::path::Path;
+
 use training::TrainError;
 use training::backend::{Activation, CpuAutodiff};
 use training::model::{Gpt2, Gpt2Config, KeyedInit, ParameterSource, ParameterSpec};
@@ -226,4 +229,22 @@ fn a_model_that_does_not_split_asks_its_source_for_nothing() {
     });
     let message = result.unwrap_err().to_string();
     assert!(message.contains("4 attention heads cannot be split over --tp 3"), "{message}");
+}
+
+#[test]
+fn the_models_files_know_no_rank_and_no_vendor() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("training/src/model");
+    let foreign =
+        ["rank", ".size()", "parallel_size", "collective", "all_reduce", "nccl", "cuda", "cpu"];
+    let mut num_files = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        num_files += 1;
+        for (line, number) in fs::read_to_string(&path).unwrap().lines().zip(1..) {
+            let lower = line.to_lowercase();
+            let found = foreign.iter().find(|&&word| lower.contains(word));
+            assert_eq!(found, None, "{}:{number}: {line}", path.display());
+        }
+    }
+    assert!(num_files > 5, "the model's files are where this test looks");
 }

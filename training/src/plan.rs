@@ -8,50 +8,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use corpus::{DataFolder, TokenizerIdentity};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::checkpoint::TrainingState;
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
 use crate::model::Gpt2Config;
 use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
-use crate::parameters::ParameterSpec;
 use crate::state::StepSettings;
 
 /// The files of a data folder that hold tokens.
 const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
-
-/// A model and its sizes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Architecture {
-    /// A left-to-right language model.
-    Gpt2(Gpt2Config),
-}
-
-impl Architecture {
-    /// The parameter table.
-    pub fn parameters(&self) -> Vec<ParameterSpec> {
-        let Self::Gpt2(model) = self;
-        model.parameters()
-    }
-
-    /// Tokens per sample.
-    pub fn seq_length(&self) -> usize {
-        let Self::Gpt2(model) = self;
-        model.seq_length
-    }
-
-    /// Tokens of the vocabulary, unpadded.
-    pub fn vocab_size(&self) -> usize {
-        let Self::Gpt2(model) = self;
-        model.vocab_size
-    }
-}
 
 /// Where a run reads and what it writes, and whether it may go on with an earlier one.
 #[derive(Debug, Clone)]

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::model::Gpt2Config;
 use crate::parameters::padded_vocab_size;
-use crate::plan::{Architecture, TrainPlan};
+use crate::plan::TrainPlan;
 
 /// What a plan amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -12,6 +12,7 @@ use corpus::{Observer, Unit, machine};
 use tracing::info;
 
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::backend::CpuAutodiff;
 use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot};
 use crate::model::Gpt2;
@@ -19,7 +20,7 @@ use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
 use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
 use crate::parameters::{KeyedInit, ParameterSource};
-use crate::plan::{Architecture, TrainPlan};
+use crate::plan::TrainPlan;
 use crate::report::{RunLog, TrainReport};
 use crate::run_folder;
 use crate::state::TrainState;

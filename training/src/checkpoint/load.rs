@@ -15,12 +15,12 @@ use super::{
     step_folders,
 };
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::config::ParallelConfig;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
 use crate::parallel::ParallelDims;
 use crate::parameters::{ParameterSource, ParameterSpec};
-use crate::plan::Architecture;
 
 /// A checkpoint that has been verified; gives its weights to any tensor-parallel layout.
 #[derive(Debug)]

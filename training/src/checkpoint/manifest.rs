@@ -6,7 +6,7 @@ use corpus::{FileSummary, PendingFile, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
-use crate::plan::Architecture;
+use crate::architecture::Architecture;
 
 /// `manifest.json` of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -16,11 +16,11 @@ use super::{
     TRAIN_CONFIG, hugging_face, step_folder, step_folders, step_of,
 };
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::optim::AdamW;
 use crate::parallel::{Rank, TensorParallelGroup};
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
-use crate::plan::Architecture;
 
 /// What one rank brings to a checkpoint; everything but `model` and `optimizer` is the same on
 /// every rank.

@@ -55,13 +55,6 @@ impl Gpt2Config {
         self.hidden_size / self.num_attention_heads
     }
 
-    /// How many parameters the model has, counting the rows that pad the vocabulary when it is
-    /// split `tensor_parallel_size` ways.
-    #[must_use]
-    pub fn num_parameters(&self, tensor_parallel_size: usize) -> usize {
-        self.parameters().iter().map(|spec| spec.num_padded_elements(tensor_parallel_size)).sum()
-    }
-
     /// Parameters of the weight matrices, for sizes of any kind.
     fn estimated_parameters(&self) -> u128 {
         let wide = |size: usize| size as u128;
@@ -116,36 +109,6 @@ impl Gpt2Config {
             check(field, value, value.is_finite() && value > 0.0, || {
                 "must be a number above 0".to_owned()
             })?;
-        }
-        Ok(())
-    }
-
-    /// Checks that the model splits `tensor_parallel_size` ways. The vocabulary always does: it
-    /// is padded.
-    ///
-    /// # Errors
-    ///
-    /// [`TrainError::HeadsIndivisible`] or [`TrainError::FfnIndivisible`], with the sizes that
-    /// would do; whatever [`validate`](Self::validate) finds.
-    pub fn check_tensor_parallel(&self, tensor_parallel_size: usize) -> Result<(), TrainError> {
-        self.validate()?;
-        let (heads, ffn_hidden_size) = (self.num_attention_heads, self.ffn_size());
-        let divides = |size: usize, whole: usize| size > 0 && whole.is_multiple_of(size);
-        let allowed =
-            || (1..=heads).filter(|&p| divides(p, heads) && divides(p, ffn_hidden_size)).collect();
-        if !divides(tensor_parallel_size, heads) {
-            return Err(TrainError::HeadsIndivisible {
-                heads,
-                tensor_parallel_size,
-                allowed: allowed(),
-            });
-        }
-        if !divides(tensor_parallel_size, ffn_hidden_size) {
-            return Err(TrainError::FfnIndivisible {
-                ffn_hidden_size,
-                tensor_parallel_size,
-                allowed: allowed(),
-            });
         }
         Ok(())
     }

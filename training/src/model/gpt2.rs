@@ -37,7 +37,7 @@ impl<B: TpBackend> Gpt2<B> {
         group: &TensorParallelGroup,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
-        config.check_tensor_parallel(group.size())?;
+        config.check_splits_over(group)?;
         let table = config.parameters();
         let parameters = ParameterLoader::new(&table, source, group, device);
         let layers = parameters.child("layers");
