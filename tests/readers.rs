@@ -295,3 +295,16 @@ fn text_that_is_no_unicode_follows_the_policy_and_marks_and_controls_are_read() 
         assert_eq!(places, [(json!(7), json!(seventh)), (json!(8), json!(eighth))]);
     }
 }
+
+#[test]
+fn damage_that_a_decoder_does_not_expect_is_told_in_one_line() {
+    let fixture = "pipeline/corpus/tests/fixtures/parquet/utf8-delta-plain.parquet";
+    let mut bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture)).unwrap();
+    bytes[314] ^= 0xff; // a length that its decoder takes at its word, and panics over
+    let dir = Dir::new();
+    dir.write("a.parquet", bytes);
+    let told = dedup(&dir, "a.parquet --out out").refused(2, "a.parquet");
+    assert!(!told.stderr.contains("panic"), "{}", told.stderr);
+    let traced = dedup(&dir, "a.parquet --out out -v").stderr;
+    assert!(traced.contains("panicked"), "the log has its place: {traced}");
+}

@@ -13,6 +13,7 @@ mod eval;
 mod exit;
 mod numbers;
 mod output;
+mod panics;
 mod progress;
 mod shard;
 mod train;
@@ -95,7 +96,8 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let progress = Progress::start(cli.global.verbose, cli.global.quiet);
-    match run(&cli, &progress) {
+    panics::log();
+    match panics::caught(|| run(&cli, &progress)) {
         Ok(code) => code,
         Err(error) => {
             progress.error(&exit::message_of(&error));
