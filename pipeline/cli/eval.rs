@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use evaluation::lambada::{self, Lambada};
 use evaluation::wikitext103::{self, WikiText103};
@@ -13,6 +13,7 @@ use evaluation::{EvalConfig, EvalError, Task, evaluate};
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
+use crate::exit::Usage;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
@@ -98,11 +99,17 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
+    if let (Some(overlap), TaskName::Lambada) = (args.overlap, args.task) {
+        bail!(Usage(anyhow!("--overlap {overlap}: lambada has no windows that could overlap")));
+    }
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
     let task = args.task.on(args.data.clone());
     let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
     if args.dry_run {
+        if let Some(path) = &args.out {
+            ReportFile::check(path, args.overwrite)?;
+        }
         written.print(&plan.summary()?, global)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -111,14 +118,13 @@ pub(crate) fn run(
         None => None,
     };
     let report = evaluate(&plan, progress).map_err(failure)?;
-    if let Some(file) = out {
-        file.finish(&report)?;
-    }
+    // Printed before it is written: a disk that is full by now must not cost the numbers.
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report.to_string())?;
     }
+    out.map_or(Ok(()), |file| file.finish(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

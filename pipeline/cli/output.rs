@@ -1,7 +1,7 @@
 //! Results: a table for people, JSON for programs, on standard output or in a file.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use corpus::PendingFile;
@@ -26,12 +26,22 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 
 /// A JSON file that appears under its name when it is whole.
 #[derive(Debug)]
-pub(crate) struct ReportFile(PendingFile);
+pub(crate) struct ReportFile {
+    path: PathBuf,
+    overwrite: bool,
+    file: PendingFile,
+}
 
 impl ReportFile {
     /// Begins the file before the work whose result it will hold, so that one that cannot be
     /// written is refused in time.
     pub(crate) fn begin(path: &Path, overwrite: bool) -> anyhow::Result<Self> {
+        Self::check(path, overwrite)?;
+        Ok(Self { path: path.to_owned(), overwrite, file: PendingFile::replace(path)? })
+    }
+
+    /// Refuses a path at which no file can be made, or another is that must stay.
+    pub(crate) fn check(path: &Path, overwrite: bool) -> anyhow::Result<()> {
         if path.is_dir() {
             bail!(Usage(anyhow!("{} is a folder: name a file in it", path.display())));
         }
@@ -41,16 +51,17 @@ impl ReportFile {
                 path.display()
             )));
         }
-        Ok(Self(PendingFile::replace(path)?))
+        Ok(())
     }
 
     /// Writes `value` and gives the file its name.
     pub(crate) fn finish(mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        Self::check(&self.path, self.overwrite)?; // hours may lie between the beginning and this
         let text =
             serde_json::to_string_pretty(value).context("cannot write the result as JSON")?;
-        self.0.write(|file| writeln!(file, "{text}"))?;
-        self.0.sync()?;
-        Ok(self.0.commit()?)
+        self.file.write(|file| writeln!(file, "{text}"))?;
+        self.file.sync()?;
+        Ok(self.file.commit()?)
     }
 }
 

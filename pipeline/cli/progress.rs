@@ -41,6 +41,8 @@ struct Stage {
     unit: Unit,
     total: Option<u64>,
     done: AtomicU64,
+    /// What of it an earlier process did.
+    skipped: AtomicU64,
     bar: Option<ProgressBar>,
     began: Instant,
     last_line: Mutex<Instant>,
@@ -132,6 +134,7 @@ impl Observer for Progress {
             unit,
             total,
             done: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
             bar,
             began: now,
             last_line: Mutex::new(now),
@@ -147,6 +150,17 @@ impl Observer for Progress {
             (Some(bar), _) => bar.set_position(done),
             (None, Style::Lines) => stage.line_when_due(done),
             (None, _) => {}
+        }
+    }
+
+    fn skip(&self, amount: u64) {
+        if let Some(stage) = &*self.stage.lock().unwrap_or_else(PoisonError::into_inner) {
+            let done = stage.done.fetch_add(amount, Ordering::Relaxed) + amount;
+            stage.skipped.fetch_add(amount, Ordering::Relaxed);
+            if let Some(bar) = &stage.bar {
+                bar.set_position(done);
+                bar.reset_eta();
+            }
         }
     }
 
@@ -194,11 +208,13 @@ impl Stage {
         }
         *last = Instant::now();
         let seconds = self.began.elapsed().as_secs_f64();
-        let rate = done as f64 / seconds.max(1e-9);
+        let here = done - self.skipped.load(Ordering::Relaxed);
+        let rate = here as f64 / seconds.max(1e-9);
         let rate_text = rate_of(rate, self.unit);
         match self.total {
-            Some(total) if done <= total => {
-                let left = Duration::from_secs_f64((total - done) as f64 / rate.max(1e-9));
+            Some(total) if done <= total && here > 0 => {
+                let left = Duration::try_from_secs_f64((total - done) as f64 / rate);
+                let left = left.unwrap_or(Duration::MAX);
                 let percent = 100.0 * done as f64 / total.max(1) as f64;
                 info!(
                     "{}: {percent:.0}% of {}, {rate_text}/s, {} left",

@@ -131,3 +131,19 @@ fn a_dry_run_names_the_checkpoint_and_marks_what_a_limit_leaves_out() {
     assert_eq!(plan["tasks"][0]["windows"], 2);
     assert_eq!(plan["tasks"][0]["partial"], true);
 }
+
+#[test]
+fn a_dry_run_refuses_the_report_that_the_run_would_refuse() {
+    let dir = tiny_run();
+    dir.write("report.json", "{}");
+    for dry_run in ["", "--dry-run"] {
+        eval(&dir, &format!("--out report.json {dry_run}"))
+            .refused(2, "report.json exists already");
+    }
+    assert_eq!(fs::read_to_string(dir.path("report.json")).unwrap(), "{}");
+}
+
+#[test]
+fn windows_are_no_setting_of_the_last_words() {
+    lambada(&tiny_run(), PASSAGES, "--overlap 4").refused(2, "lambada has no windows");
+}

@@ -68,7 +68,7 @@ where
 {
     let mut log = RunLog::open(plan, state.step, rank.is_main())?;
     if rank.is_main() {
-        observer.advance(state.step);
+        observer.skip(state.step);
     }
 
     while state.step < plan.train_steps && !rank.any("stop", observer.stop_requested())? {
@@ -107,7 +107,7 @@ fn finished(
 ) -> Result<TrainReport, TrainError> {
     let step = checkpoint.step();
     info!("already at step {step} of {}", plan.train_steps);
-    observer.advance(step);
+    observer.skip(step);
     observer.finish();
     let ParallelDims { tensor, data } = checkpoint.written_by()?;
     let log = RunLog::open(plan, step, true)?;

@@ -108,12 +108,12 @@ pub(crate) fn run(
     let evaluation = evaluate(&plan, progress).context("cannot evaluate")?;
 
     let report = DemoReport::new(text, curation, training, unigram_loss, evaluation)?;
-    report.write(&folders.report)?;
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report.table(&folders))?;
     }
+    report.write(&folders.report)?;
     Ok(ExitCode::SUCCESS)
 }
 

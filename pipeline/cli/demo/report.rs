@@ -42,6 +42,9 @@ struct Evaluation {
 #[derive(Debug, Serialize)]
 struct Score<M, C, S> {
     task: String,
+    protocol: &'static str,
+    /// Whether a limit left a part unscored.
+    partial: bool,
     #[serde(flatten)]
     metrics: M,
     counts: C,
@@ -72,20 +75,29 @@ impl DemoReport {
         evaluation: EvalReport,
     ) -> anyhow::Result<Self> {
         let (mut wikitext, mut lambada) = (None, None);
-        for TaskResult { task, measured, seconds, .. } in evaluation.results {
+        for TaskResult { task, measured, partial, seconds } in evaluation.results {
             match measured {
-                Measured::WikiText103(wikitext103::Measured {
-                    metrics, counts, settings, ..
-                }) => {
-                    wikitext = Some(Score { task, metrics, counts, settings, seconds });
+                Measured::WikiText103(found) => {
+                    let wikitext103::Measured { protocol, metrics, counts, settings } = found;
+                    wikitext =
+                        Some(Score { task, protocol, partial, metrics, counts, settings, seconds });
                 }
-                Measured::Lambada(lambada::Measured { metrics, counts, settings, .. }) => {
+                Measured::Lambada(found) => {
+                    let lambada::Measured { protocol, metrics, counts, settings } = found;
                     let tokens_per_word = counts.label_tokens as f64 / counts.examples as f64;
                     lambada = Some(Lambada {
                         examples: counts.examples,
                         uniform_target_perplexity: (settings.vocab_size as f64)
                             .powf(tokens_per_word),
-                        score: Score { task, metrics, counts, settings, seconds },
+                        score: Score {
+                            task,
+                            protocol,
+                            partial,
+                            metrics,
+                            counts,
+                            settings,
+                            seconds,
+                        },
                     });
                 }
                 other => bail!("the evaluation has the result of another task: {other:?}"),
@@ -157,6 +169,9 @@ impl DemoReport {
             ]);
         }
         let mut table = output::table(&rows);
+        if wikitext.partial || self.evaluation.lambada.as_ref().is_some_and(|it| it.score.partial) {
+            table.push_str("\nPARTIAL: a limit left a part of the tests unscored.\n");
+        }
         table.push_str(&format!(
             "\n{WIKITEXT_NAME} and {LAMBADA_NAME} are made of {} documents held out of this \
              text; their numbers compare with no benchmark.\n",

@@ -28,6 +28,11 @@ pub trait Observer: Sync {
     /// `amount` more units are done.
     fn advance(&self, amount: u64);
 
+    /// `amount` units were done by an earlier process: they count as done, not towards the rate.
+    fn skip(&self, amount: u64) {
+        self.advance(amount);
+    }
+
     /// The stage that began last has ended.
     fn finish(&self);
 

@@ -7,6 +7,8 @@ use crate::error::TrainError;
 
 /// The sizes of a GPT-2, as a checkpoint's manifest has them: what a configuration's `[model.gpt2]`
 /// comes to with the vocabulary of the data.
+///
+/// How it splits is asked of it in [`architecture`](crate::architecture).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gpt2Config {
