@@ -165,6 +165,19 @@ pub enum CorpusError {
         remedy: &'static str,
     },
 
+    /// A folder that is finished and could not be given its name.
+    #[error(
+        "{source}. All work is done and kept in {}: move that folder to another name; the next run \
+         with this output removes it",
+        kept.display()
+    )]
+    OutputKept {
+        /// The finished folder.
+        kept: PathBuf,
+        /// Why it could not be given its name.
+        source: Box<CorpusError>,
+    },
+
     /// A folder that another run is writing.
     #[error("{}: another run is writing this folder. Wait for it to end, or choose another output", path.display())]
     OutputInUse {

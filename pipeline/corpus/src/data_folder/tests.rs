@@ -33,6 +33,15 @@ impl Place {
         documents: &[&[u32]],
     ) -> Result<DataFolder, CorpusError> {
         let writer = DataFolder::create(&self.path(name), existing)?;
+        self.fill(writer, documents)
+    }
+
+    /// Finishes a folder with one document per list of tokens.
+    fn fill(
+        &self,
+        writer: DataFolderWriter,
+        documents: &[&[u32]],
+    ) -> Result<DataFolder, CorpusError> {
         let mut shard = writer.shard(self.tokenizer.vocab_size())?;
         for document in documents {
             shard.push_document(document)?;
@@ -141,6 +150,37 @@ fn foreign_folder_is_never_replaced_and_empty_one_no_obstacle() {
     assert!(place.path("home/thesis.tex").exists());
     fs::create_dir(place.path("empty")).unwrap();
     place.write("empty", Existing::Refuse, &[&[1]]).unwrap();
+}
+
+#[test]
+fn what_appears_at_the_output_during_the_run_is_kept_and_so_is_the_finished_folder() {
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let place = Place::new();
+        let writer = DataFolder::create(&place.path("data"), existing).unwrap();
+        fs::create_dir(place.path("data")).unwrap();
+        fs::write(place.path("data/thesis.tex"), "precious").unwrap();
+        let error = place.fill(writer, &[&[1, 2]]).unwrap_err().to_string();
+        let kept = place.path(".data.partial");
+        assert!(error.contains("data exists already. "), "{error}");
+        assert!(error.contains(&format!("kept in {}: move", kept.display())), "{error}");
+        assert_eq!(fs::read_to_string(place.path("data/thesis.tex")).unwrap(), "precious");
+        assert_eq!(place.names(), [".data.partial", "data"]);
+        assert_eq!(DataFolder::open(&kept).unwrap().manifest().tokens, 2);
+    }
+}
+
+#[test]
+fn data_folder_that_appears_during_the_run_is_replaced_only_on_request() {
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let place = Place::new();
+        place.write("other", Existing::Refuse, &[&[1]]).unwrap();
+        let writer = DataFolder::create(&place.path("data"), existing).unwrap();
+        fs::rename(place.path("other"), place.path("data")).unwrap();
+        let finished = place.fill(writer, &[&[1, 2]]);
+        assert_eq!(finished.is_ok(), existing == Existing::Replace);
+        let tokens = DataFolder::open(&place.path("data")).unwrap().manifest().tokens;
+        assert_eq!(tokens, if finished.is_ok() { 2 } else { 1 });
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::shard::ShardWriter;
 #[derive(Debug)]
 pub struct DataFolderWriter {
     path: PathBuf,
+    existing: Existing,
     temporary: Workplace,
 }
 
@@ -27,7 +28,7 @@ impl DataFolderWriter {
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
-        Ok(Self { path, temporary })
+        Ok(Self { path, existing, temporary })
     }
 
     /// Where the file of this name lies until the folder is finished.
@@ -61,7 +62,8 @@ impl DataFolderWriter {
     ///
     /// # Errors
     ///
-    /// Where something cannot be read, written or renamed.
+    /// Where something cannot be read or written; [`CorpusError::OutputKept`] where the folder is
+    /// finished and cannot have its name, because it is taken meanwhile or cannot be given.
     pub fn finish(mut self, mut manifest: DataManifest) -> Result<DataFolder, CorpusError> {
         for path in self.other_files(&manifest.files)? {
             manifest.files.push(FileSummary::of(&path)?);
@@ -71,18 +73,29 @@ impl DataFolderWriter {
         sync_file(&self.file(MANIFEST))?;
         sync_folder(Some(self.temporary.path()))?;
 
-        let replaced = temporary_sibling(&self.path, "replaced");
-        remove_folder(&replaced)?;
-        if self.path.exists() {
-            rename(&self.path, &replaced)?;
-        }
-        if let Err(error) = self.temporary.rename(&self.path) {
-            restore_replaced(&self.path)?;
-            return Err(error);
+        if let Err(error) = self.put_in_place() {
+            let kept = self.temporary.keep();
+            return Err(CorpusError::OutputKept { kept, source: Box::new(error) });
         }
         sync_folder(self.path.parent())?;
-        remove_folder(&replaced)?;
+        remove_folder(&temporary_sibling(&self.path, "replaced"))?;
         DataFolder::open(&self.path)
+    }
+
+    /// Gives the finished folder its name; what has come to stand there since it was begun is held
+    /// against the same rule as then.
+    fn put_in_place(&mut self) -> Result<(), CorpusError> {
+        check_target(&self.path, self.existing)?;
+        if self.existing == Existing::Replace && self.path.exists() {
+            let replaced = temporary_sibling(&self.path, "replaced");
+            remove_folder(&replaced)?;
+            rename(&self.path, &replaced)?;
+        }
+        self.temporary.rename(&self.path).inspect_err(|_| {
+            // The error to report is that of the new folder; the old one is restored by the next
+            // run where it cannot be now.
+            let _ = restore_replaced(&self.path);
+        })
     }
 
     /// Files in the folder that are not in `listed`, by name.
