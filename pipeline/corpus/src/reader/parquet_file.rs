@@ -136,6 +136,8 @@ struct OpenedFile {
     columns: Columns<usize>,
     /// Index of the row group that is read.
     row_group: usize,
+    /// Rows of that row group that were read.
+    rows_of_group: u64,
     readers: Option<Columns<ColumnReader>>,
     bytes_read: u64,
 }
@@ -156,7 +158,7 @@ impl OpenedFile {
             .map_err(|error| stop(path, error, None, bytes, 0))?;
         let columns =
             find_columns(path, file.metadata().file_metadata().schema_descr().columns(), config)?;
-        Ok(Self { file, columns, row_group: 0, readers: None, bytes_read: 0 })
+        Ok(Self { file, columns, row_group: 0, rows_of_group: 0, readers: None, bytes_read: 0 })
     }
 
     /// Some more rows; `None` after the last row group.
@@ -169,13 +171,16 @@ impl OpenedFile {
                 }
             };
             let rows = read_rows(readers)?;
+            let group = self.file.metadata().row_group(self.row_group);
+            self.rows_of_group += rows.len() as u64;
+            check_rows(self.rows_of_group, group.num_rows(), rows.is_empty())?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
-            let bytes = self.file.metadata().row_group(self.row_group).compressed_size();
-            self.bytes_read += u64::try_from(bytes).unwrap_or(0);
+            self.bytes_read += u64::try_from(group.compressed_size()).unwrap_or(0);
             self.readers = None;
             self.row_group += 1;
+            self.rows_of_group = 0;
         }
         Ok(None)
     }
@@ -186,6 +191,16 @@ impl OpenedFile {
         let offset = text.dictionary_page_offset().unwrap_or_else(|| text.data_page_offset());
         u64::try_from(offset).unwrap_or(0)
     }
+}
+
+/// Refuses a row group of which more rows were read than it declares, or fewer when it `is_at_end`.
+fn check_rows(read: u64, declared: i64, is_at_end: bool) -> Result<(), ParquetError> {
+    let declared = u64::try_from(declared).unwrap_or(0);
+    if read > declared || is_at_end && read < declared {
+        let message = format!("its columns hold {read} rows where {declared} are declared");
+        return Err(ParquetError::General(message));
+    }
+    Ok(())
 }
 
 fn check_first_bytes(path: &Path, mut file: &File) -> Result<(), CorpusError> {
