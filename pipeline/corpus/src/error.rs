@@ -181,7 +181,7 @@ pub enum CorpusError {
     /// A folder that another run is writing.
     #[error("{}: another run is writing this folder. Wait for it to end, or choose another output", path.display())]
     OutputInUse {
-        /// The temporary folder that is held.
+        /// The folder, as the user names it.
         path: PathBuf,
     },
 

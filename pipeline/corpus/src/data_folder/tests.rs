@@ -1,6 +1,7 @@
 //! Data folders: whole or not there, and held against their manifest.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -115,7 +116,9 @@ fn two_writers_of_one_folder_do_not_mix() {
     fs::write(first.file("note"), "of the first").unwrap();
     for existing in [Existing::Refuse, Existing::Replace] {
         let error = DataFolder::create(&place.path("data"), existing).unwrap_err().to_string();
-        assert!(error.contains("another run is writing this folder. Wait for it"), "{error}");
+        let start =
+            format!("{}: another run is writing this folder. ", place.path("data").display());
+        assert!(error.starts_with(&start), "{error}");
     }
     assert_eq!(fs::read_to_string(first.file("note")).unwrap(), "of the first");
     assert_eq!(place.names(), [".data.partial"]);
@@ -181,6 +184,36 @@ fn data_folder_that_appears_during_the_run_is_replaced_only_on_request() {
         let tokens = DataFolder::open(&place.path("data")).unwrap().manifest().tokens;
         assert_eq!(tokens, if finished.is_ok() { 2 } else { 1 });
     }
+}
+
+#[test]
+fn link_to_a_folder_stays_and_its_folder_is_written() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("disk/data")).unwrap();
+    symlink(place.path("disk/data"), place.path("link")).unwrap();
+    for (existing, tokens) in [(Existing::Refuse, &[1][..]), (Existing::Replace, &[1, 2])] {
+        place.write("link", existing, &[tokens]).unwrap();
+        assert!(place.path("link").is_symlink());
+        let folder = DataFolder::open(&place.path("disk/data")).unwrap();
+        assert_eq!(folder.manifest().tokens, tokens.len() as u64);
+        assert_eq!(place.names(), ["disk", "link"]);
+    }
+}
+
+#[test]
+fn outputs_to_which_no_folder_can_be_moved_are_refused_at_once() {
+    let place = Place::new();
+    symlink(place.path("nothing"), place.path("dangling")).unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let refused = |path: &Path| DataFolder::create(path, existing).unwrap_err().to_string();
+        let error = refused(&place.path("dangling"));
+        assert!(error.contains("It is a link that leads nowhere: make the folder"), "{error}");
+        for mount_point in ["/proc", "/"] {
+            let error = refused(Path::new(mount_point));
+            assert!(error.contains("It is a mount point, which cannot be renamed"), "{error}");
+        }
+    }
+    assert_eq!(place.names(), ["dangling"]);
 }
 
 #[test]

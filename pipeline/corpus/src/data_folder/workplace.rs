@@ -20,14 +20,15 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left.
+    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left. `output`
+    /// is what the user calls the folder that is to be written.
     ///
     /// # Errors
     ///
     /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or emptied.
-    pub(super) fn take(path: PathBuf) -> Result<Self, CorpusError> {
+    pub(super) fn take(path: PathBuf, output: &Path) -> Result<Self, CorpusError> {
         fs::create_dir_all(&path).map_err(CorpusError::io("create", &path))?;
-        let in_use = || CorpusError::OutputInUse { path: path.clone() };
+        let in_use = || CorpusError::OutputInUse { path: output.to_owned() };
         // Between being made and being locked it can be renamed or removed by the run that held it.
         let folder = match File::open(&path) {
             Ok(folder) => folder,

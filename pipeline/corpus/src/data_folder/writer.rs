@@ -1,6 +1,8 @@
 //! Writes a data folder beside its final place, and moves it there when it is whole.
 
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -22,9 +24,10 @@ pub struct DataFolderWriter {
 impl DataFolderWriter {
     /// Begins the folder that will be `path`; [`DataFolder::create`] is the way here.
     pub(super) fn create(path: &Path, existing: Existing) -> Result<Self, CorpusError> {
-        let path = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        let named = path;
+        let path = without_links(named)?;
         check_target(&path, existing)?;
-        let temporary = Workplace::take(temporary_sibling(&path, "partial"))?;
+        let temporary = Workplace::take(temporary_sibling(&path, "partial"), named)?;
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
@@ -121,6 +124,36 @@ pub enum Existing {
     Refuse,
     /// Put the new one in its place when that is whole.
     Replace,
+}
+
+/// The place that `path` names. A link is followed, so that its folder is written and the link
+/// stays; what no folder can be moved to is refused.
+fn without_links(path: &Path) -> Result<PathBuf, CorpusError> {
+    let refuse = |remedy| Err(CorpusError::OutputExists { path: path.to_owned(), remedy });
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() && !path.exists() => {
+            return refuse(
+                "It is a link that leads nowhere: make the folder that it leads to, or choose \
+                 another name",
+            );
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return std::path::absolute(path).map_err(CorpusError::io("resolve", path));
+        }
+        Err(error) => return Err(CorpusError::io("read", path)(error)),
+    }
+    let path = fs::canonicalize(path).map_err(CorpusError::io("resolve", path))?;
+    let device_of =
+        |path: &Path| fs::metadata(path).map(|it| it.dev()).map_err(CorpusError::io("read", path));
+    let is_mount_point = match path.parent() {
+        Some(parent) => device_of(parent)? != device_of(&path)?,
+        None => true,
+    };
+    if is_mount_point {
+        return refuse("It is a mount point, which cannot be renamed: choose a folder inside it");
+    }
+    Ok(path)
 }
 
 fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
