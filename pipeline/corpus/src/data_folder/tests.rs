@@ -243,6 +243,21 @@ fn old_folder_comes_back_after_a_death_between_its_going_and_the_new_ones_coming
 }
 
 #[test]
+fn old_folder_is_not_lost_to_an_empty_one_and_a_stale_one_goes_when_a_run_begins() {
+    let place = Place::new();
+    place.write("data", Existing::Refuse, &[&[1, 2, 3]]).unwrap();
+    fs::rename(place.path("data"), place.path(".data.replaced")).unwrap();
+    fs::create_dir(place.path("data")).unwrap();
+    assert!(place.write("data", Existing::Refuse, &[&[4]]).is_err());
+    assert_eq!(DataFolder::open(&place.path("data")).unwrap().manifest().tokens, 3);
+
+    fs::create_dir(place.path(".data.replaced")).unwrap();
+    fs::write(place.path(".data.replaced/corpus.bin"), "old").unwrap();
+    drop(DataFolder::create(&place.path("data"), Existing::Replace).unwrap());
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
 fn files_that_differ_from_the_manifest_are_refused() {
     let place = Place::new();
     let refused = |name: &str, message: &str| {

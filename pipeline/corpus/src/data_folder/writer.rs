@@ -31,6 +31,7 @@ impl DataFolderWriter {
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
+        remove_folder(&temporary_sibling(&path, "replaced"))?;
         Ok(Self { path, existing, temporary })
     }
 
@@ -81,7 +82,10 @@ impl DataFolderWriter {
             return Err(CorpusError::OutputKept { kept, source: Box::new(error) });
         }
         sync_folder(self.path.parent())?;
-        remove_folder(&temporary_sibling(&self.path, "replaced"))?;
+        let replaced = temporary_sibling(&self.path, "replaced");
+        if let Err(error) = remove_folder(&replaced) {
+            tracing::warn!("{error}. It is the folder that was replaced: remove it by hand");
+        }
         DataFolder::open(&self.path)
     }
 
@@ -90,9 +94,7 @@ impl DataFolderWriter {
     fn put_in_place(&mut self) -> Result<(), CorpusError> {
         check_target(&self.path, self.existing)?;
         if self.existing == Existing::Replace && self.path.exists() {
-            let replaced = temporary_sibling(&self.path, "replaced");
-            remove_folder(&replaced)?;
-            rename(&self.path, &replaced)?;
+            rename(&self.path, &temporary_sibling(&self.path, "replaced"))?;
         }
         self.temporary.rename(&self.path).inspect_err(|_| {
             // The error to report is that of the new folder; the old one is restored by the next
@@ -164,15 +166,18 @@ fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
     if !path.is_dir() {
         return refuse("It is no folder: choose another name");
     }
-    let is_empty = fs::read_dir(path).map_err(CorpusError::io("list", path))?.next().is_none();
     match existing {
-        _ if is_empty => Ok(()),
+        _ if is_empty(path)? => Ok(()),
         Existing::Refuse => refuse("Choose another name, or pass --overwrite"),
         Existing::Replace if holds_only_a_data_folder(path)? => Ok(()),
         Existing::Replace => refuse(
             "It holds other things than a data folder, so it is not overwritten: choose another name",
         ),
     }
+}
+
+fn is_empty(folder: &Path) -> Result<bool, CorpusError> {
+    Ok(fs::read_dir(folder).map_err(CorpusError::io("list", folder))?.next().is_none())
 }
 
 /// Whether all that lies in `path` is a data folder's manifest and the files that this lists, whole or broken.
@@ -191,7 +196,16 @@ fn holds_only_a_data_folder(path: &Path) -> Result<bool, CorpusError> {
 /// Gives an old folder its name back where a death, or an error, came between its going and the new one's coming.
 fn restore_replaced(path: &Path) -> Result<(), CorpusError> {
     let replaced = temporary_sibling(path, "replaced");
-    if replaced.exists() && !path.exists() { rename(&replaced, path) } else { Ok(()) }
+    let is_free = !path.exists() || is_empty(path)?;
+    if replaced.exists() && is_free {
+        rename(&replaced, path)?;
+        tracing::warn!(
+            "{}: restored from {}: a run that was to replace it did not end",
+            path.display(),
+            replaced.display()
+        );
+    }
+    Ok(())
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CorpusError> {
