@@ -13,7 +13,9 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::JsonlConfig;
-use super::escapes::{escape_control_characters, lone_surrogate, replace_lone_surrogates};
+use super::escapes::{
+    escape_control_characters, lone_surrogate, offset_before_escaping, replace_lone_surrogates,
+};
 use super::reject::RejectReason;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -80,17 +82,18 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     if text.trim_ascii().is_empty() {
         return Err(Fault { offset: 0, reason: RejectReason::BlankLine });
     }
-    let error = match deserialize(text, keys) {
-        Ok(line) => return judge(line, text, keys),
+    if let Ok(line) = deserialize(text, keys) {
+        return judge(line, text, keys);
+    }
+    // A raw control character is no fault, and must not hide the fault that comes after it.
+    let escaped = escape_control_characters(text);
+    let escaped = escaped.as_deref().unwrap_or(text);
+    let error = match deserialize(escaped, keys) {
+        Ok(line) => return judge(line, escaped, keys),
         Err(error) => error,
     };
-    if let Some(escaped) = escape_control_characters(text)
-        && let Ok(line) = deserialize(&escaped, keys)
-    {
-        return judge(line, &escaped, keys);
-    }
     if let Some(offset) = lone_surrogate(text)
-        && deserialize(&replace_lone_surrogates(text), keys).is_ok()
+        && deserialize(&replace_lone_surrogates(escaped), keys).is_ok()
     {
         return Err(Fault { offset, reason: RejectReason::LoneSurrogate });
     }
@@ -100,7 +103,7 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default().to_owned();
     Err(Fault {
-        offset: error.column().saturating_sub(1),
+        offset: offset_before_escaping(text, escaped, error.column().saturating_sub(1)),
         reason: RejectReason::Syntax { message },
     })
 }

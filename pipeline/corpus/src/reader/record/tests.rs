@@ -80,6 +80,11 @@ fn every_beginning_of_a_record_breaks_off() {
             &line[..line.floor_char_boundary(end)]
         );
     }
+    let raw = "{\"a\": \"\t\", \"text\": \"the\t\r end\"}";
+    assert!(parse(raw.as_bytes(), &keys).is_ok());
+    for end in 1..raw.len() {
+        assert!(breaks_off(&raw.as_bytes()[..end], &keys), "{}", &raw[..end]);
+    }
     for whole in ["", " ", "[1]", "nul x", r#"{"content": "x"}"#, r#"{"text": "ok"} tra"#] {
         assert!(!breaks_off(whole.as_bytes(), &keys), "{whole}");
     }
@@ -165,6 +170,19 @@ fn faults_have_the_offset_of_their_byte() {
     assert_eq!(parsed(r#"{"text":"cut"#).unwrap_err().offset, 12);
     let fault = parse(b"\xef\xbb\xbf{\"text\":\"\xff\xfe\xe6\"}", &JsonlConfig::default());
     assert_eq!(fault, Err(Fault { offset: 12, reason: RejectReason::InvalidUtf8 }));
+}
+
+#[test]
+fn raw_control_character_hides_no_other_fault() {
+    let fault = parsed("{\"text\": \"a\tb\"} tail").unwrap_err();
+    assert_eq!(fault.offset, 16);
+    assert!(fault.reason.to_string().contains("trailing characters"), "{}", fault.reason);
+    assert_eq!(reason_of("{\"text\": \"a\tb"), RejectReason::Truncated);
+    let surrogate = "{\"text\": \"a\t\\ud800b\"}";
+    assert_eq!(
+        parsed(surrogate).unwrap_err(),
+        Fault { offset: 12, reason: RejectReason::LoneSurrogate }
+    );
 }
 
 #[test]
