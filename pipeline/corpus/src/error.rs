@@ -105,6 +105,21 @@ pub enum CorpusError {
         first: PathBuf,
     },
 
+    /// A file that was written while it was read.
+    #[error(
+        "{}: changed while it was read: {listed} bytes when the run began, {found} now. Start again \
+         when nothing writes to it",
+        path.display()
+    )]
+    ChangedFile {
+        /// The file.
+        path: PathBuf,
+        /// Its size when it was listed, in bytes.
+        listed: u64,
+        /// Its size now, in bytes.
+        found: u64,
+    },
+
     /// A file that breaks off or is damaged, where the policy is to stop at such a file.
     #[error(
         "{0}. Get the file anew, or keep what stands before the break with --on-bad-file keep-prefix"

@@ -143,8 +143,14 @@ impl Sources {
             };
             let item = match file.next_item(self.policy.on_bad_line) {
                 Ok(Some(item)) => return Ok(Some(item)),
-                Ok(None) => None,
-                Err(Stop::Broken(at)) => self.break_off(&at)?,
+                Ok(None) => {
+                    file.check_unchanged()?;
+                    None
+                }
+                Err(Stop::Broken(at)) => {
+                    file.check_unchanged()?;
+                    self.break_off(&at)?
+                }
                 Err(Stop::Failed(error)) => return Err(error),
             };
             self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
@@ -177,6 +183,7 @@ impl Iterator for Sources {
         let item = self.advance();
         if item.is_err() {
             self.pending.clear();
+            self.finished_bytes = self.bytes_read();
             self.current = None;
         }
         item.transpose()
