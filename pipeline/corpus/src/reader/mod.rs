@@ -38,7 +38,7 @@ pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
 use open_file::{Keys, OpenFile, PendingFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
-pub use reject::{Reject, RejectReason};
+pub use reject::{PresentKeys, Reject, RejectReason};
 
 use crate::{CorpusError, Document, Provenance};
 

@@ -16,7 +16,7 @@ use super::JsonlConfig;
 use super::escapes::{
     escape_control_characters, lone_surrogate, offset_before_escaping, replace_lone_surrogates,
 };
-use super::reject::RejectReason;
+use super::reject::{PresentKeys, RejectReason};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -160,40 +160,42 @@ fn deserialize<'de>(text: &'de str, keys: &JsonlConfig) -> Result<Line<'de>, ser
 /// The fault of the object in `text`, which has no key `key`.
 fn missing_key(key: &str, text: &str) -> RejectReason {
     let text = replace_lone_surrogates(text);
-    let entries = match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
-        Ok(entries) => entries,
-        // Values that were passed over may hold what no value can be made of, such as the number 1e999.
-        Err(error) => return RejectReason::Syntax { message: error.to_string() },
-    };
-    let longest = entries
-        .iter()
-        .filter_map(|(key, bytes)| Some(((*bytes)?, key)))
-        // Of equally long strings the first.
-        .rev()
-        .max_by_key(|&(bytes, _)| bytes)
-        .map(|(_, key)| key.clone());
-    let present = entries.into_iter().map(|(key, _)| key).collect();
+    let Entries { present, longest } =
+        match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
+            Ok(entries) => entries,
+            // Values that were passed over may hold what no value can be made of, such as the number 1e999.
+            Err(error) => return RejectReason::Syntax { message: error.to_string() },
+        };
+    let longest = longest.map(|(_, key)| key);
     RejectReason::MissingKey { key: key.to_owned(), present, longest }
 }
 
-/// Collects the keys of an object, and the lengths of those values that are strings.
+/// What is told of an object that lacks a key.
+#[derive(Default)]
+struct Entries {
+    present: PresentKeys,
+    /// Length and key of the longest string; of equally long ones the first.
+    longest: Option<(usize, String)>,
+}
+
 struct EntriesVisitor;
 
 impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Vec<(String, Option<usize>)>;
+    type Value = Entries;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(key) = object.next_key()? {
-            let bytes = match object.next_value_seed(FieldSeed)? {
-                Field::Text(text) => Some(text.len()),
-                _ => None,
-            };
-            entries.push((key, bytes));
+        let mut entries = Entries::default();
+        while let Some(key) = object.next_key::<String>()? {
+            entries.present.push(&key);
+            if let Field::Text(text) = object.next_value_seed(FieldSeed)?
+                && entries.longest.as_ref().is_none_or(|(bytes, _)| text.len() > *bytes)
+            {
+                entries.longest = Some((text.len(), key));
+            }
         }
         Ok(entries)
     }

@@ -54,7 +54,7 @@ fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     let found = |line| match reason_of(line) {
         RejectReason::MissingKey { key, present, longest } => {
             assert_eq!(key, "text");
-            (present.join(", "), longest)
+            (present.to_string(), longest)
         }
         other => panic!("{other}"),
     };
@@ -65,6 +65,15 @@ fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     assert_eq!(found(r#"{"n": 1}"#), ("n".to_owned(), None));
     let deep = format!(r#"{{"n": {}{}}}"#, "[".repeat(5000), "]".repeat(5000));
     assert_eq!(found(&deep), ("n".to_owned(), None));
+}
+
+#[test]
+fn of_many_keys_the_first_are_told_and_the_rest_counted() {
+    let keys: Vec<String> = (0..200_000).map(|number| format!("\"k{number}\":0")).collect();
+    let reason = reason_of(&format!("{{{}}}", keys.join(",")));
+    let message = reason.to_string();
+    assert!(message.starts_with("no key \"text\" (keys present: k0, k1, "), "{message}");
+    assert!(message.ends_with(", k19 and 199980 more)"), "{message}");
 }
 
 #[test]
