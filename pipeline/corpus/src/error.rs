@@ -80,7 +80,7 @@ pub enum CorpusError {
     },
 
     /// A column of a Parquet file that cannot be what it is configured for.
-    #[error("{}: column \"{column}\" is {problem}. Set {key} in [source.parquet]{}", path.display(), text_flag(key))]
+    #[error("{}: column \"{column}\" is {problem}. Set {key} in [source.parquet]{}", path.display(), more_of_key(key))]
     WrongColumn {
         /// The file.
         path: PathBuf,
@@ -224,9 +224,13 @@ pub enum CorpusError {
     },
 }
 
-/// The flag that sets the same as a key of the configuration.
-fn text_flag(key: &str) -> &'static str {
-    if key == "text_column" { ", or use --text-key" } else { "" }
+/// What else a remedy says of a key of the configuration.
+fn more_of_key(key: &str) -> &'static str {
+    match key {
+        "text_column" => ", or use --text-key",
+        "id_column" => ", to a name that no column has where none is to be read",
+        _ => "",
+    }
 }
 
 impl CorpusError {

@@ -7,16 +7,19 @@
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
 //! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `escapes`: lines of JSON; `parquet_file`: rows of a table; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
+//!   table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
 
 mod broken;
+mod columns;
 mod compression;
 mod config;
 mod detection;
 mod escapes;
 mod files;
 mod form;
+mod identifier;
 mod jsonl;
 mod lines;
 mod open_file;

@@ -16,6 +16,7 @@ use super::JsonlConfig;
 use super::escapes::{
     escape_control_characters, lone_surrogate, offset_before_escaping, replace_lone_surrogates,
 };
+use super::identifier::{Identifier, IdentifierSeed};
 use super::reject::{PresentKeys, RejectReason};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -108,7 +109,7 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     })
 }
 
-fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
+fn judge(line: Line<'_>, line_text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     let fault = |reason| Fault { offset: 0, reason };
     let Fields { text: text_field, id, title } = match line {
         Line::Object(fields) => fields,
@@ -119,14 +120,14 @@ fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault
         Field::Text(text) => Some(text.into_owned()),
         Field::Null => None,
         Field::Other(found) => return Err(fault(wrong_type(&keys.text_key, found))),
-        Field::Missing => return Err(fault(missing_key(&keys.text_key, text))),
+        Field::Missing => return Err(fault(missing_key(&keys.text_key, line_text))),
     };
     let title = match (title, &keys.title_key) {
         (Field::Text(title), _) => Some(title.into_owned()),
         (Field::Other(found), Some(key)) => return Err(fault(wrong_type(key, found))),
         _ => None,
     };
-    Ok(Record { text, id, title })
+    Ok(Record { text, id: id.written(line_text, &keys.id_key), title })
 }
 
 /// A line as far as it matters.
@@ -138,7 +139,7 @@ enum Line<'de> {
 /// The values under the configured keys.
 struct Fields<'de> {
     text: Field<'de>,
-    id: Option<String>,
+    id: Identifier,
     title: Field<'de>,
 }
 
@@ -237,11 +238,11 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Line<'de>, A::Error> {
-        let (mut text, mut id, mut title) = (Field::Missing, None, Field::Missing);
+        let (mut text, mut id, mut title) = (Field::Missing, Identifier::None, Field::Missing);
         while let Some(key) = object.next_key_seed(KeySeed(self.0))? {
             match key {
                 Key::Text => text = object.next_value_seed(FieldSeed)?,
-                Key::Id => id = object.next_value::<serde_json::Value>().map(identifier)?,
+                Key::Id => id = object.next_value_seed(IdentifierSeed)?,
                 Key::Title => title = object.next_value_seed(FieldSeed)?,
                 Key::Other => {
                     object.next_value::<IgnoredAny>()?;
@@ -260,15 +261,6 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 
     name_other_values!(Line::Other);
-}
-
-/// Strings and numbers identify a document; anything else does not.
-fn identifier(value: serde_json::Value) -> Option<String> {
-    match value {
-        serde_json::Value::String(id) => Some(id),
-        serde_json::Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
 }
 
 enum Key {

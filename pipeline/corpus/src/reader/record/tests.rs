@@ -28,6 +28,27 @@ fn text_and_identifier_are_found_among_other_keys() {
 }
 
 #[test]
+fn number_that_identifies_is_kept_as_it_is_written() {
+    let id_of = |line: &str| parsed(line).unwrap().id;
+    for number in
+        ["7", "-7", "12345678901234567891234567", "1.0", "1e3", "-0.10", "18446744073709551615"]
+    {
+        for line in [
+            format!(r#"{{"id": {number}, "text": "a"}}"#),
+            format!(
+                r#"{{"text":"\"id\":3 {{","b":{{"id":[4.5]}},"id":2.5,"\u0069d" : {number} }}"#
+            ),
+        ] {
+            assert_eq!(id_of(&line).as_deref(), Some(number), "{line}");
+        }
+    }
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    for other in ["null", "true", "[1e999]", r#"{"a": "\ud800"}"#, &deep] {
+        assert_eq!(id_of(&format!(r#"{{"id": {other}, "text": "a"}}"#)), None);
+    }
+}
+
+#[test]
 fn title_is_read_only_where_its_key_is_configured() {
     let keys = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
     let title_of = |line: &str| {

@@ -1,6 +1,11 @@
 //! Parquet files, of every type and compression that writers make of the same rows.
 
+use std::sync::Arc;
+
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::*;
 
@@ -90,6 +95,60 @@ fn columns_that_are_absent_or_hold_no_text_are_refused_with_those_there_are() {
     let without_id = ParquetConfig { id_column: "key".to_owned(), ..ParquetConfig::default() };
     let sources = source(fixture("utf8-snappy"), without_id);
     assert_eq!(items(sources, OnBadLine::Fail).len(), 6);
+}
+
+/// A file of one text, `a`, and the identifier that `write` writes in a column of this type.
+fn with_id<T: DataType>(id_type: &str, id: T::T) -> Vec<u8> {
+    let schema = format!("message row {{ required binary text (UTF8); required {id_type}; }}");
+    let schema = Arc::new(parse_message_type(&schema).unwrap());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<ByteArrayType>().write_batch(&[ByteArray::from("a")], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<T>().write_batch(&[id], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn whole_numbers_identify_with_and_without_sign() {
+    let id_of = |file: Vec<u8>| {
+        let input = Input::new(&[("a.parquet", &file)]);
+        let source = source(input.path("a.parquet"), ParquetConfig::default());
+        match &items(source, OnBadLine::Fail)[..] {
+            [Item::Document(document)] => document.provenance.id.clone().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(id_of(with_id::<Int32Type>("int32 id", -1)), "-1");
+    assert_eq!(id_of(with_id::<Int32Type>("int32 id (INTEGER(32,true))", -1)), "-1");
+    assert_eq!(id_of(with_id::<Int32Type>("int32 id (UINT_32)", -1)), "4294967295");
+    assert_eq!(id_of(with_id::<Int32Type>("int32 id (INTEGER(32,false))", -1)), "4294967295");
+    assert_eq!(id_of(with_id::<Int64Type>("int64 id", -1)), "-1");
+    assert_eq!(id_of(with_id::<Int64Type>("int64 id (UINT_64)", -2)), "18446744073709551614");
+}
+
+#[test]
+fn column_of_identifiers_of_another_type_is_refused_with_its_type() {
+    let error_of = |file: Vec<u8>| {
+        let input = Input::new(&[("a.parquet", &file)]);
+        let source = source(input.path("a.parquet"), ParquetConfig::default());
+        input.message(&open(source, OnBadLine::Skip).find_map(Result::err).unwrap())
+    };
+    assert_eq!(
+        error_of(with_id::<DoubleType>("double id", 1.5)),
+        "a.parquet: column \"id\" is of type DOUBLE, and identifiers are strings or whole numbers. \
+         Set id_column in [source.parquet], to a name that no column has where none is to be read"
+    );
+    let error = error_of(with_id::<Int64Type>("int64 id (TIMESTAMP(MILLIS,true))", 1));
+    assert!(error.contains("is of type INT64 (Timestamp), and"), "{error}");
+    let nested = ParquetConfig { id_column: "nested".to_owned(), ..ParquetConfig::default() };
+    let mut sources = open(source(fixture("utf8-snappy"), nested), OnBadLine::Fail);
+    let error = sources.next().unwrap().unwrap_err().to_string();
+    assert!(error.contains("column \"nested\" is of type list or structure"), "{error}");
 }
 
 #[test]
