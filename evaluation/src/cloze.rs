@@ -78,7 +78,7 @@ pub fn read(path: &Path) -> Result<Vec<Document>, EvalError> {
 fn problem_of(reject: &Reject) -> String {
     match &reject.reason {
         RejectReason::MissingKey { key, present, .. } => {
-            format!("no key \"{key}\" (keys present: {})", present.join(", "))
+            format!("no key \"{key}\" (keys present: {present})")
         }
         reason => reason.to_string(),
     }

@@ -80,7 +80,7 @@ pub enum CorpusError {
     },
 
     /// A column of a Parquet file that cannot be what it is configured for.
-    #[error("{}: column \"{column}\" is {problem}. Set {key} in [source.parquet]{}", path.display(), text_flag(key))]
+    #[error("{}: column \"{column}\" is {problem}. Set {key} in [source.parquet]{}", path.display(), more_of_key(key))]
     WrongColumn {
         /// The file.
         path: PathBuf,
@@ -103,6 +103,21 @@ pub enum CorpusError {
         path: PathBuf,
         /// The file, as it is named the first time.
         first: PathBuf,
+    },
+
+    /// A file that was written while it was read.
+    #[error(
+        "{}: changed while it was read: {listed} bytes when the run began, {found} now. Start again \
+         when nothing writes to it",
+        path.display()
+    )]
+    ChangedFile {
+        /// The file.
+        path: PathBuf,
+        /// Its size when it was listed, in bytes.
+        listed: u64,
+        /// Its size now, in bytes.
+        found: u64,
     },
 
     /// A file that breaks off or is damaged, where the policy is to stop at such a file.
@@ -165,10 +180,23 @@ pub enum CorpusError {
         remedy: &'static str,
     },
 
+    /// A folder that is finished and could not be given its name.
+    #[error(
+        "{source}. All work is done and kept in {}: move that folder to another name; the next run \
+         with this output removes it",
+        kept.display()
+    )]
+    OutputKept {
+        /// The finished folder.
+        kept: PathBuf,
+        /// Why it could not be given its name.
+        source: Box<CorpusError>,
+    },
+
     /// A folder that another run is writing.
     #[error("{}: another run is writing this folder. Wait for it to end, or choose another output", path.display())]
     OutputInUse {
-        /// The temporary folder that is held.
+        /// The folder, as the user names it.
         path: PathBuf,
     },
 
@@ -196,9 +224,13 @@ pub enum CorpusError {
     },
 }
 
-/// The flag that sets the same as a key of the configuration.
-fn text_flag(key: &str) -> &'static str {
-    if key == "text_column" { ", or use --text-key" } else { "" }
+/// What else a remedy says of a key of the configuration.
+fn more_of_key(key: &str) -> &'static str {
+    match key {
+        "text_column" => ", or use --text-key",
+        "id_column" => ", to a name that no column has where none is to be read",
+        _ => "",
+    }
 }
 
 impl CorpusError {

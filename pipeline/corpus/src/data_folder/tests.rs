@@ -1,6 +1,7 @@
 //! Data folders: whole or not there, and held against their manifest.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -33,6 +34,15 @@ impl Place {
         documents: &[&[u32]],
     ) -> Result<DataFolder, CorpusError> {
         let writer = DataFolder::create(&self.path(name), existing)?;
+        self.fill(writer, documents)
+    }
+
+    /// Finishes a folder with one document per list of tokens.
+    fn fill(
+        &self,
+        writer: DataFolderWriter,
+        documents: &[&[u32]],
+    ) -> Result<DataFolder, CorpusError> {
         let mut shard = writer.shard(self.tokenizer.vocab_size())?;
         for document in documents {
             shard.push_document(document)?;
@@ -106,7 +116,9 @@ fn two_writers_of_one_folder_do_not_mix() {
     fs::write(first.file("note"), "of the first").unwrap();
     for existing in [Existing::Refuse, Existing::Replace] {
         let error = DataFolder::create(&place.path("data"), existing).unwrap_err().to_string();
-        assert!(error.contains("another run is writing this folder. Wait for it"), "{error}");
+        let start =
+            format!("{}: another run is writing this folder. ", place.path("data").display());
+        assert!(error.starts_with(&start), "{error}");
     }
     assert_eq!(fs::read_to_string(first.file("note")).unwrap(), "of the first");
     assert_eq!(place.names(), [".data.partial"]);
@@ -144,6 +156,67 @@ fn foreign_folder_is_never_replaced_and_empty_one_no_obstacle() {
 }
 
 #[test]
+fn what_appears_at_the_output_during_the_run_is_kept_and_so_is_the_finished_folder() {
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let place = Place::new();
+        let writer = DataFolder::create(&place.path("data"), existing).unwrap();
+        fs::create_dir(place.path("data")).unwrap();
+        fs::write(place.path("data/thesis.tex"), "precious").unwrap();
+        let error = place.fill(writer, &[&[1, 2]]).unwrap_err().to_string();
+        let kept = place.path(".data.partial");
+        assert!(error.contains("data exists already. "), "{error}");
+        assert!(error.contains(&format!("kept in {}: move", kept.display())), "{error}");
+        assert_eq!(fs::read_to_string(place.path("data/thesis.tex")).unwrap(), "precious");
+        assert_eq!(place.names(), [".data.partial", "data"]);
+        assert_eq!(DataFolder::open(&kept).unwrap().manifest().tokens, 2);
+    }
+}
+
+#[test]
+fn data_folder_that_appears_during_the_run_is_replaced_only_on_request() {
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let place = Place::new();
+        place.write("other", Existing::Refuse, &[&[1]]).unwrap();
+        let writer = DataFolder::create(&place.path("data"), existing).unwrap();
+        fs::rename(place.path("other"), place.path("data")).unwrap();
+        let finished = place.fill(writer, &[&[1, 2]]);
+        assert_eq!(finished.is_ok(), existing == Existing::Replace);
+        let tokens = DataFolder::open(&place.path("data")).unwrap().manifest().tokens;
+        assert_eq!(tokens, if finished.is_ok() { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn link_to_a_folder_stays_and_its_folder_is_written() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("disk/data")).unwrap();
+    symlink(place.path("disk/data"), place.path("link")).unwrap();
+    for (existing, tokens) in [(Existing::Refuse, &[1][..]), (Existing::Replace, &[1, 2])] {
+        place.write("link", existing, &[tokens]).unwrap();
+        assert!(place.path("link").is_symlink());
+        let folder = DataFolder::open(&place.path("disk/data")).unwrap();
+        assert_eq!(folder.manifest().tokens, tokens.len() as u64);
+        assert_eq!(place.names(), ["disk", "link"]);
+    }
+}
+
+#[test]
+fn outputs_to_which_no_folder_can_be_moved_are_refused_at_once() {
+    let place = Place::new();
+    symlink(place.path("nothing"), place.path("dangling")).unwrap();
+    for existing in [Existing::Refuse, Existing::Replace] {
+        let refused = |path: &Path| DataFolder::create(path, existing).unwrap_err().to_string();
+        let error = refused(&place.path("dangling"));
+        assert!(error.contains("It is a link that leads nowhere: make the folder"), "{error}");
+        for mount_point in ["/proc", "/"] {
+            let error = refused(Path::new(mount_point));
+            assert!(error.contains("It is a mount point, which cannot be renamed"), "{error}");
+        }
+    }
+    assert_eq!(place.names(), ["dangling"]);
+}
+
+#[test]
 fn folder_with_more_than_a_data_folder_is_never_replaced() {
     let place = Place::new();
     fs::create_dir(place.path("checkpoint")).unwrap();
@@ -166,6 +239,21 @@ fn old_folder_comes_back_after_a_death_between_its_going_and_the_new_ones_coming
     fs::rename(place.path("data"), place.path(".data.replaced")).unwrap();
     assert!(place.write("data", Existing::Refuse, &[&[4]]).is_err());
     assert_eq!(DataFolder::open(&place.path("data")).unwrap().manifest().tokens, 3);
+    assert_eq!(place.names(), ["data"]);
+}
+
+#[test]
+fn old_folder_is_not_lost_to_an_empty_one_and_a_stale_one_goes_when_a_run_begins() {
+    let place = Place::new();
+    place.write("data", Existing::Refuse, &[&[1, 2, 3]]).unwrap();
+    fs::rename(place.path("data"), place.path(".data.replaced")).unwrap();
+    fs::create_dir(place.path("data")).unwrap();
+    assert!(place.write("data", Existing::Refuse, &[&[4]]).is_err());
+    assert_eq!(DataFolder::open(&place.path("data")).unwrap().manifest().tokens, 3);
+
+    fs::create_dir(place.path(".data.replaced")).unwrap();
+    fs::write(place.path(".data.replaced/corpus.bin"), "old").unwrap();
+    drop(DataFolder::create(&place.path("data"), Existing::Replace).unwrap());
     assert_eq!(place.names(), ["data"]);
 }
 

@@ -10,24 +10,25 @@ use std::path::{Path, PathBuf};
 
 use crate::CorpusError;
 
-/// An empty folder of this run's own; removed when it is dropped, unless it was renamed.
+/// An empty folder of this run's own; removed when it is dropped, unless it was renamed or is to be kept.
 #[derive(Debug)]
 pub(super) struct Workplace {
     path: PathBuf,
     /// Holds the lock.
     _folder: File,
-    renamed: bool,
+    is_kept: bool,
 }
 
 impl Workplace {
-    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left.
+    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left. `output`
+    /// is what the user calls the folder that is to be written.
     ///
     /// # Errors
     ///
     /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or emptied.
-    pub(super) fn take(path: PathBuf) -> Result<Self, CorpusError> {
+    pub(super) fn take(path: PathBuf, output: &Path) -> Result<Self, CorpusError> {
         fs::create_dir_all(&path).map_err(CorpusError::io("create", &path))?;
-        let in_use = || CorpusError::OutputInUse { path: path.clone() };
+        let in_use = || CorpusError::OutputInUse { path: output.to_owned() };
         // Between being made and being locked it can be renamed or removed by the run that held it.
         let folder = match File::open(&path) {
             Ok(folder) => folder,
@@ -46,7 +47,7 @@ impl Workplace {
             }
         }
         empty(&path)?;
-        Ok(Self { path, _folder: folder, renamed: false })
+        Ok(Self { path, _folder: folder, is_kept: false })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -56,14 +57,20 @@ impl Workplace {
     /// Gives the folder its final name.
     pub(super) fn rename(&mut self, to: &Path) -> Result<(), CorpusError> {
         fs::rename(&self.path, to).map_err(CorpusError::io("rename", &self.path))?;
-        self.renamed = true;
+        self.is_kept = true;
         Ok(())
+    }
+
+    /// Leaves the folder where it is; returns its path.
+    pub(super) fn keep(&mut self) -> PathBuf {
+        self.is_kept = true;
+        self.path.clone()
     }
 }
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        if !self.renamed {
+        if !self.is_kept {
             // Nothing is to be done about a folder that cannot be removed, and the first error is the one to report.
             let _ = fs::remove_dir_all(&self.path);
         }

@@ -1,6 +1,8 @@
 //! Writes a data folder beside its final place, and moves it there when it is whole.
 
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -15,19 +17,22 @@ use crate::shard::ShardWriter;
 #[derive(Debug)]
 pub struct DataFolderWriter {
     path: PathBuf,
+    existing: Existing,
     temporary: Workplace,
 }
 
 impl DataFolderWriter {
     /// Begins the folder that will be `path`; [`DataFolder::create`] is the way here.
     pub(super) fn create(path: &Path, existing: Existing) -> Result<Self, CorpusError> {
-        let path = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        let named = path;
+        let path = without_links(named)?;
         check_target(&path, existing)?;
-        let temporary = Workplace::take(temporary_sibling(&path, "partial"))?;
+        let temporary = Workplace::take(temporary_sibling(&path, "partial"), named)?;
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
-        Ok(Self { path, temporary })
+        remove_folder(&temporary_sibling(&path, "replaced"))?;
+        Ok(Self { path, existing, temporary })
     }
 
     /// Where the file of this name lies until the folder is finished.
@@ -61,7 +66,8 @@ impl DataFolderWriter {
     ///
     /// # Errors
     ///
-    /// Where something cannot be read, written or renamed.
+    /// Where something cannot be read or written; [`CorpusError::OutputKept`] where the folder is
+    /// finished and cannot have its name, because it is taken meanwhile or cannot be given.
     pub fn finish(mut self, mut manifest: DataManifest) -> Result<DataFolder, CorpusError> {
         for path in self.other_files(&manifest.files)? {
             manifest.files.push(FileSummary::of(&path)?);
@@ -71,18 +77,30 @@ impl DataFolderWriter {
         sync_file(&self.file(MANIFEST))?;
         sync_folder(Some(self.temporary.path()))?;
 
-        let replaced = temporary_sibling(&self.path, "replaced");
-        remove_folder(&replaced)?;
-        if self.path.exists() {
-            rename(&self.path, &replaced)?;
-        }
-        if let Err(error) = self.temporary.rename(&self.path) {
-            restore_replaced(&self.path)?;
-            return Err(error);
+        if let Err(error) = self.put_in_place() {
+            let kept = self.temporary.keep();
+            return Err(CorpusError::OutputKept { kept, source: Box::new(error) });
         }
         sync_folder(self.path.parent())?;
-        remove_folder(&replaced)?;
+        let replaced = temporary_sibling(&self.path, "replaced");
+        if let Err(error) = remove_folder(&replaced) {
+            tracing::warn!("{error}. It is the folder that was replaced: remove it by hand");
+        }
         DataFolder::open(&self.path)
+    }
+
+    /// Gives the finished folder its name; what has come to stand there since it was begun is held
+    /// against the same rule as then.
+    fn put_in_place(&mut self) -> Result<(), CorpusError> {
+        check_target(&self.path, self.existing)?;
+        if self.existing == Existing::Replace && self.path.exists() {
+            rename(&self.path, &temporary_sibling(&self.path, "replaced"))?;
+        }
+        self.temporary.rename(&self.path).inspect_err(|_| {
+            // The error to report is that of the new folder; the old one is restored by the next
+            // run where it cannot be now.
+            let _ = restore_replaced(&self.path);
+        })
     }
 
     /// Files in the folder that are not in `listed`, by name.
@@ -110,6 +128,36 @@ pub enum Existing {
     Replace,
 }
 
+/// The place that `path` names. A link is followed, so that its folder is written and the link
+/// stays; what no folder can be moved to is refused.
+fn without_links(path: &Path) -> Result<PathBuf, CorpusError> {
+    let refuse = |remedy| Err(CorpusError::OutputExists { path: path.to_owned(), remedy });
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() && !path.exists() => {
+            return refuse(
+                "It is a link that leads nowhere: make the folder that it leads to, or choose \
+                 another name",
+            );
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return std::path::absolute(path).map_err(CorpusError::io("resolve", path));
+        }
+        Err(error) => return Err(CorpusError::io("read", path)(error)),
+    }
+    let path = fs::canonicalize(path).map_err(CorpusError::io("resolve", path))?;
+    let device_of =
+        |path: &Path| fs::metadata(path).map(|it| it.dev()).map_err(CorpusError::io("read", path));
+    let is_mount_point = match path.parent() {
+        Some(parent) => device_of(parent)? != device_of(&path)?,
+        None => true,
+    };
+    if is_mount_point {
+        return refuse("It is a mount point, which cannot be renamed: choose a folder inside it");
+    }
+    Ok(path)
+}
+
 fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
     let refuse = |remedy| Err(CorpusError::OutputExists { path: path.to_owned(), remedy });
     if !path.exists() {
@@ -118,15 +166,18 @@ fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {
     if !path.is_dir() {
         return refuse("It is no folder: choose another name");
     }
-    let is_empty = fs::read_dir(path).map_err(CorpusError::io("list", path))?.next().is_none();
     match existing {
-        _ if is_empty => Ok(()),
+        _ if is_empty(path)? => Ok(()),
         Existing::Refuse => refuse("Choose another name, or pass --overwrite"),
         Existing::Replace if holds_only_a_data_folder(path)? => Ok(()),
         Existing::Replace => refuse(
             "It holds other things than a data folder, so it is not overwritten: choose another name",
         ),
     }
+}
+
+fn is_empty(folder: &Path) -> Result<bool, CorpusError> {
+    Ok(fs::read_dir(folder).map_err(CorpusError::io("list", folder))?.next().is_none())
 }
 
 /// Whether all that lies in `path` is a data folder's manifest and the files that this lists, whole or broken.
@@ -145,7 +196,16 @@ fn holds_only_a_data_folder(path: &Path) -> Result<bool, CorpusError> {
 /// Gives an old folder its name back where a death, or an error, came between its going and the new one's coming.
 fn restore_replaced(path: &Path) -> Result<(), CorpusError> {
     let replaced = temporary_sibling(path, "replaced");
-    if replaced.exists() && !path.exists() { rename(&replaced, path) } else { Ok(()) }
+    let is_free = !path.exists() || is_empty(path)?;
+    if replaced.exists() && is_free {
+        rename(&replaced, path)?;
+        tracing::warn!(
+            "{}: restored from {}: a run that was to replace it did not end",
+            path.display(),
+            replaced.display()
+        );
+    }
+    Ok(())
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CorpusError> {

@@ -20,6 +20,21 @@ pub(super) fn escape_control_characters(text: &str) -> Option<String> {
     Some(escaped)
 }
 
+/// Offset in `text` of what stands at `offset` in `escaped`, which
+/// [`escape_control_characters`] made of it.
+pub(super) fn offset_before_escaping(text: &str, escaped: &str, offset: usize) -> usize {
+    let (mut rest, mut passed) = (escaped.as_bytes(), 0);
+    for (index, byte) in text.bytes().enumerate() {
+        let width = if rest.first() == Some(&byte) { 1 } else { ESCAPE_BYTES };
+        passed += width;
+        if passed > offset {
+            return index;
+        }
+        rest = rest.get(width..).unwrap_or_default();
+    }
+    text.len()
+}
+
 /// Offset of the first `\u` escape that is half of a surrogate pair without the other half.
 pub(super) fn lone_surrogate(text: &str) -> Option<usize> {
     lone_surrogates(text).next()
@@ -80,6 +95,19 @@ mod tests {
             "{\t\"a\": \"b\\u0009c\\\"\\u0000\"}\r"
         );
         assert_eq!(escape_control_characters("{\t\"a\": 1}\r"), None);
+    }
+
+    #[test]
+    fn offsets_are_found_again_in_front_of_escaping() {
+        let text = "{\"a\": \"b\tc\0d\"} x";
+        let escaped = escape_control_characters(text).unwrap();
+        for (index, letter) in text.char_indices().filter(|(_, it)| !it.is_control()) {
+            let offset = escaped.find(letter).unwrap();
+            if text.find(letter) == Some(index) && letter != '0' {
+                assert_eq!(offset_before_escaping(text, &escaped, offset), index, "{letter}");
+            }
+        }
+        assert_eq!(offset_before_escaping(text, &escaped, escaped.len()), text.len());
     }
 
     #[test]

@@ -81,6 +81,9 @@ impl Form {
     ///
     /// A file of fewer bytes than its mark has is no other form but cut off, which its decoder finds.
     pub(super) fn check_first_bytes(self, path: &Path, first: &[u8]) -> Result<(), CorpusError> {
+        if self.compression.is_none() && self.content != Content::Parquet {
+            check_encoding(path, first)?;
+        }
         let (expected, found) = (Mark::of_form(self), Mark::of(first, self.content));
         let is_cut_off = |mark: Mark| first.len() < 4 && mark.bytes.starts_with(first);
         if found == expected || expected.is_some_and(is_cut_off) {
@@ -92,6 +95,18 @@ impl Form {
             bytes_say: found.map_or("nothing that is compressed", |mark| mark.name),
             remedy: rename(path, expected, found),
         })
+    }
+}
+
+/// Refuses text that begins with a byte order mark of UTF-16, of which no line is UTF-8.
+pub(super) fn check_encoding(path: &Path, first: &[u8]) -> Result<(), CorpusError> {
+    match first {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(CorpusError::UnreadForm {
+            path: path.to_owned(),
+            found: "its text is UTF-16".to_owned(),
+            remedy: "Convert it to UTF-8, as iconv -f UTF-16 -t UTF-8 does".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

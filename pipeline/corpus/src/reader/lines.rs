@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::broken::{Break, FileProblem, Stop};
 use super::compression::{Decoder, ReadFault};
-use super::form::Form;
+use super::form::{Form, check_encoding};
 use crate::CorpusError;
 use crate::mapped::MappedFile;
 
@@ -167,7 +167,12 @@ impl DecodedLines {
         }
         match self.decoder.read(&mut self.buffer[self.filled..]) {
             Ok(0) => self.end = Some(TextEnd::Sound),
-            Ok(count) => self.filled += count,
+            Ok(count) => {
+                self.filled += count;
+                if self.offset == 0 {
+                    check_encoding(&self.path, &self.buffer[..self.filled])?;
+                }
+            }
             Err(ReadFault::System(error)) => {
                 return Err(CorpusError::io("read", &self.path)(error));
             }

@@ -7,16 +7,19 @@
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
 //! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `escapes`: lines of JSON; `parquet_file`: rows of a table; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
+//!   table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
 
 mod broken;
+mod columns;
 mod compression;
 mod config;
 mod detection;
 mod escapes;
 mod files;
 mod form;
+mod identifier;
 mod jsonl;
 mod lines;
 mod open_file;
@@ -38,7 +41,7 @@ pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
 use open_file::{Keys, OpenFile, PendingFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
-pub use reject::{Reject, RejectReason};
+pub use reject::{PresentKeys, Reject, RejectReason};
 
 use crate::{CorpusError, Document, Provenance};
 
@@ -143,8 +146,14 @@ impl Sources {
             };
             let item = match file.next_item(self.policy.on_bad_line) {
                 Ok(Some(item)) => return Ok(Some(item)),
-                Ok(None) => None,
-                Err(Stop::Broken(at)) => self.break_off(&at)?,
+                Ok(None) => {
+                    file.check_unchanged()?;
+                    None
+                }
+                Err(Stop::Broken(at)) => {
+                    file.check_unchanged()?;
+                    self.break_off(&at)?
+                }
                 Err(Stop::Failed(error)) => return Err(error),
             };
             self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
@@ -177,6 +186,7 @@ impl Iterator for Sources {
         let item = self.advance();
         if item.is_err() {
             self.pending.clear();
+            self.finished_bytes = self.bytes_read();
             self.current = None;
         }
         item.transpose()

@@ -1,5 +1,6 @@
 //! One file of a source, before it is opened and while it is read.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ impl PendingFile {
 
     pub(super) fn open(self) -> Result<OpenFile, CorpusError> {
         let Self { source, path, bytes, form, keys } = self;
+        check_length(&path, bytes)?;
         let reader = match keys {
             Keys::Jsonl(keys) => {
                 Reader::Jsonl(JsonlReader::open(source, path.clone(), form, keys)?)
@@ -78,6 +80,16 @@ impl PendingFile {
         };
         Ok(OpenFile { path, bytes, documents: 0, reader })
     }
+}
+
+/// Refuses a file that is not `listed` bytes long: it is still written, and what is read of it
+/// would be neither the file that was listed nor the one that it becomes.
+fn check_length(path: &Path, listed: u64) -> Result<(), CorpusError> {
+    let found = fs::metadata(path).map_err(CorpusError::io("read", path))?.len();
+    if found == listed {
+        return Ok(());
+    }
+    Err(CorpusError::ChangedFile { path: path.to_owned(), listed, found })
 }
 
 /// A file that is being read.
@@ -114,13 +126,19 @@ impl OpenFile {
         self.bytes
     }
 
-    /// Bytes of the file on disk that were read so far.
+    /// Bytes of the file on disk that were read so far; never more than were listed.
     pub(super) fn bytes_read(&self) -> u64 {
-        match &self.reader {
+        let read = match &self.reader {
             Reader::Jsonl(reader) => reader.bytes_read(),
             Reader::Parquet(reader) => reader.bytes_read(),
             Reader::Text(_) => 0,
-        }
+        };
+        read.min(self.bytes)
+    }
+
+    /// Refuses a file that is no longer as long as it was when it was listed.
+    pub(super) fn check_unchanged(&self) -> Result<(), CorpusError> {
+        check_length(&self.path, self.bytes)
     }
 
     /// What is said of this file, which breaks off at `at`.

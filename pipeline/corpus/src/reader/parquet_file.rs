@@ -10,14 +10,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::LogicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::schema::types::ColumnDescPtr;
 
 use super::broken::{Break, FileProblem, Stop};
+use super::columns::{self, Columns};
 use super::form::{Content, Form};
 use super::reject::{Reject, RejectReason};
 use super::{Item, OnBadLine, ParquetConfig};
@@ -134,17 +133,14 @@ struct OpenedFile {
     file: SerializedFileReader<File>,
     /// Places of the columns among all of the file.
     columns: Columns<usize>,
+    /// Whether whole numbers in the column of identifiers have no sign.
+    has_unsigned_ids: bool,
     /// Index of the row group that is read.
     row_group: usize,
+    /// Rows of that row group that were read.
+    rows_of_group: u64,
     readers: Option<Columns<ColumnReader>>,
     bytes_read: u64,
-}
-
-/// The columns that matter.
-struct Columns<T> {
-    text: T,
-    id: Option<T>,
-    title: Option<T>,
 }
 
 impl OpenedFile {
@@ -154,9 +150,18 @@ impl OpenedFile {
         let bytes = file.metadata().map_err(CorpusError::io("read", path))?.len();
         let file = caught(|| SerializedFileReader::new(file))
             .map_err(|error| stop(path, error, None, bytes, 0))?;
-        let columns =
-            find_columns(path, file.metadata().file_metadata().schema_descr().columns(), config)?;
-        Ok(Self { file, columns, row_group: 0, readers: None, bytes_read: 0 })
+        let all = file.metadata().file_metadata().schema_descr().columns();
+        let columns = Columns::find(path, all, config)?;
+        let has_unsigned_ids = columns.id.is_some_and(|id| columns::is_unsigned(&all[id]));
+        Ok(Self {
+            file,
+            columns,
+            has_unsigned_ids,
+            row_group: 0,
+            rows_of_group: 0,
+            readers: None,
+            bytes_read: 0,
+        })
     }
 
     /// Some more rows; `None` after the last row group.
@@ -168,14 +173,17 @@ impl OpenedFile {
                     self.readers.insert(open_columns(&self.file, self.row_group, &self.columns)?)
                 }
             };
-            let rows = read_rows(readers)?;
+            let rows = read_rows(readers, self.has_unsigned_ids)?;
+            let group = self.file.metadata().row_group(self.row_group);
+            self.rows_of_group += rows.len() as u64;
+            check_rows(self.rows_of_group, group.num_rows(), rows.is_empty())?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
-            let bytes = self.file.metadata().row_group(self.row_group).compressed_size();
-            self.bytes_read += u64::try_from(bytes).unwrap_or(0);
+            self.bytes_read += u64::try_from(group.compressed_size()).unwrap_or(0);
             self.readers = None;
             self.row_group += 1;
+            self.rows_of_group = 0;
         }
         Ok(None)
     }
@@ -188,68 +196,22 @@ impl OpenedFile {
     }
 }
 
+/// Refuses a row group of which more rows were read than it declares, or fewer when it `is_at_end`.
+fn check_rows(read: u64, declared: i64, is_at_end: bool) -> Result<(), ParquetError> {
+    let declared = u64::try_from(declared).unwrap_or(0);
+    if read > declared || is_at_end && read < declared {
+        let message = format!("its columns hold {read} rows where {declared} are declared");
+        return Err(ParquetError::General(message));
+    }
+    Ok(())
+}
+
 fn check_first_bytes(path: &Path, mut file: &File) -> Result<(), CorpusError> {
     use std::io::Read;
 
     let mut first = Vec::new();
     file.by_ref().take(8).read_to_end(&mut first).map_err(CorpusError::io("read", path))?;
     Form { content: Content::Parquet, compression: None }.check_first_bytes(path, &first)
-}
-
-/// Where the configured columns are. A file may lack the column of identifiers, as a record may.
-fn find_columns(
-    path: &Path,
-    columns: &[ColumnDescPtr],
-    config: &ParquetConfig,
-) -> Result<Columns<usize>, CorpusError> {
-    let find = |name: &str| {
-        columns
-            .iter()
-            .position(|column| column.path().parts() == [name] && column.max_rep_level() == 0)
-    };
-    let find_text = |key: &'static str, name: &str| {
-        let problem = match find(name) {
-            Some(index) if is_text(&columns[index]) => return Ok(index),
-            Some(_) => "no text".to_owned(),
-            None => {
-                let mut present: Vec<&str> = columns
-                    .iter()
-                    .filter_map(|it| it.path().parts().first())
-                    .map(String::as_str)
-                    .collect();
-                present.dedup();
-                format!("absent (columns present: {})", present.join(", "))
-            }
-        };
-        Err(CorpusError::WrongColumn {
-            path: path.to_owned(),
-            column: name.to_owned(),
-            problem,
-            key,
-        })
-    };
-    let title = config.title_column.as_ref();
-    Ok(Columns {
-        text: find_text("text_column", &config.text_column)?,
-        id: find(&config.id_column).filter(|&index| is_identifier(&columns[index])),
-        title: title.map(|name| find_text("title_column", name)).transpose()?,
-    })
-}
-
-fn is_text(column: &ColumnDescPtr) -> bool {
-    use parquet::basic::Type;
-
-    column.physical_type() == Type::BYTE_ARRAY
-        && matches!(
-            column.logical_type_ref(),
-            None | Some(LogicalType::String | LogicalType::Json | LogicalType::Enum)
-        )
-}
-
-fn is_identifier(column: &ColumnDescPtr) -> bool {
-    use parquet::basic::Type;
-
-    is_text(column) || matches!(column.physical_type(), Type::INT32 | Type::INT64)
 }
 
 fn open_columns(
@@ -267,9 +229,12 @@ fn open_columns(
 }
 
 /// Up to [`BATCH_ROWS`] more rows of a row group; none at its end.
-fn read_rows(columns: &mut Columns<ColumnReader>) -> Result<Vec<Row>, ParquetError> {
+fn read_rows(
+    columns: &mut Columns<ColumnReader>,
+    has_unsigned_ids: bool,
+) -> Result<Vec<Row>, ParquetError> {
     let texts = read_texts(&mut columns.text)?;
-    let ids = columns.id.as_mut().map(read_ids).transpose()?;
+    let ids = columns.id.as_mut().map(|ids| read_ids(ids, has_unsigned_ids)).transpose()?;
     let titles = columns.title.as_mut().map(read_texts).transpose()?;
     let same = |length: Option<usize>| length.is_none_or(|length| length == texts.len());
     if !same(ids.as_ref().map(Vec::len)) || !same(titles.as_ref().map(Vec::len)) {
@@ -290,13 +255,22 @@ fn read_texts(column: &mut ColumnReader) -> Result<Vec<Option<ByteArray>>, Parqu
     }
 }
 
-fn read_ids(column: &mut ColumnReader) -> Result<Vec<Option<String>>, ParquetError> {
+fn read_ids(
+    column: &mut ColumnReader,
+    is_unsigned: bool,
+) -> Result<Vec<Option<String>>, ParquetError> {
     fn written<T>(ids: Vec<Option<T>>, write: impl Fn(T) -> String) -> Vec<Option<String>> {
         ids.into_iter().map(|id| id.map(&write)).collect()
     }
     Ok(match column {
         ColumnReader::ByteArrayColumnReader(reader) => {
             written(read_values(reader)?, |id| String::from_utf8_lossy(id.data()).into_owned())
+        }
+        ColumnReader::Int32ColumnReader(reader) if is_unsigned => {
+            written(read_values(reader)?, |id| id.cast_unsigned().to_string())
+        }
+        ColumnReader::Int64ColumnReader(reader) if is_unsigned => {
+            written(read_values(reader)?, |id| id.cast_unsigned().to_string())
         }
         ColumnReader::Int32ColumnReader(reader) => {
             written(read_values(reader)?, |id| id.to_string())

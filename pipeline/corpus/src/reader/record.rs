@@ -13,8 +13,11 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::JsonlConfig;
-use super::escapes::{escape_control_characters, lone_surrogate, replace_lone_surrogates};
-use super::reject::RejectReason;
+use super::escapes::{
+    escape_control_characters, lone_surrogate, offset_before_escaping, replace_lone_surrogates,
+};
+use super::identifier::{Identifier, IdentifierSeed};
+use super::reject::{PresentKeys, RejectReason};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -80,17 +83,18 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     if text.trim_ascii().is_empty() {
         return Err(Fault { offset: 0, reason: RejectReason::BlankLine });
     }
-    let error = match deserialize(text, keys) {
-        Ok(line) => return judge(line, text, keys),
+    if let Ok(line) = deserialize(text, keys) {
+        return judge(line, text, keys);
+    }
+    // A raw control character is no fault, and must not hide the fault that comes after it.
+    let escaped = escape_control_characters(text);
+    let escaped = escaped.as_deref().unwrap_or(text);
+    let error = match deserialize(escaped, keys) {
+        Ok(line) => return judge(line, escaped, keys),
         Err(error) => error,
     };
-    if let Some(escaped) = escape_control_characters(text)
-        && let Ok(line) = deserialize(&escaped, keys)
-    {
-        return judge(line, &escaped, keys);
-    }
     if let Some(offset) = lone_surrogate(text)
-        && deserialize(&replace_lone_surrogates(text), keys).is_ok()
+        && deserialize(&replace_lone_surrogates(escaped), keys).is_ok()
     {
         return Err(Fault { offset, reason: RejectReason::LoneSurrogate });
     }
@@ -100,12 +104,12 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default().to_owned();
     Err(Fault {
-        offset: error.column().saturating_sub(1),
+        offset: offset_before_escaping(text, escaped, error.column().saturating_sub(1)),
         reason: RejectReason::Syntax { message },
     })
 }
 
-fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
+fn judge(line: Line<'_>, line_text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     let fault = |reason| Fault { offset: 0, reason };
     let Fields { text: text_field, id, title } = match line {
         Line::Object(fields) => fields,
@@ -116,14 +120,14 @@ fn judge(line: Line<'_>, text: &str, keys: &JsonlConfig) -> Result<Record, Fault
         Field::Text(text) => Some(text.into_owned()),
         Field::Null => None,
         Field::Other(found) => return Err(fault(wrong_type(&keys.text_key, found))),
-        Field::Missing => return Err(fault(missing_key(&keys.text_key, text))),
+        Field::Missing => return Err(fault(missing_key(&keys.text_key, line_text))),
     };
     let title = match (title, &keys.title_key) {
         (Field::Text(title), _) => Some(title.into_owned()),
         (Field::Other(found), Some(key)) => return Err(fault(wrong_type(key, found))),
         _ => None,
     };
-    Ok(Record { text, id, title })
+    Ok(Record { text, id: id.written(line_text, &keys.id_key), title })
 }
 
 /// A line as far as it matters.
@@ -135,7 +139,7 @@ enum Line<'de> {
 /// The values under the configured keys.
 struct Fields<'de> {
     text: Field<'de>,
-    id: Option<String>,
+    id: Identifier,
     title: Field<'de>,
 }
 
@@ -157,40 +161,42 @@ fn deserialize<'de>(text: &'de str, keys: &JsonlConfig) -> Result<Line<'de>, ser
 /// The fault of the object in `text`, which has no key `key`.
 fn missing_key(key: &str, text: &str) -> RejectReason {
     let text = replace_lone_surrogates(text);
-    let entries = match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
-        Ok(entries) => entries,
-        // Values that were passed over may hold what no value can be made of, such as the number 1e999.
-        Err(error) => return RejectReason::Syntax { message: error.to_string() },
-    };
-    let longest = entries
-        .iter()
-        .filter_map(|(key, bytes)| Some(((*bytes)?, key)))
-        // Of equally long strings the first.
-        .rev()
-        .max_by_key(|&(bytes, _)| bytes)
-        .map(|(_, key)| key.clone());
-    let present = entries.into_iter().map(|(key, _)| key).collect();
+    let Entries { present, longest } =
+        match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
+            Ok(entries) => entries,
+            // Values that were passed over may hold what no value can be made of, such as the number 1e999.
+            Err(error) => return RejectReason::Syntax { message: error.to_string() },
+        };
+    let longest = longest.map(|(_, key)| key);
     RejectReason::MissingKey { key: key.to_owned(), present, longest }
 }
 
-/// Collects the keys of an object, and the lengths of those values that are strings.
+/// What is told of an object that lacks a key.
+#[derive(Default)]
+struct Entries {
+    present: PresentKeys,
+    /// Length and key of the longest string; of equally long ones the first.
+    longest: Option<(usize, String)>,
+}
+
 struct EntriesVisitor;
 
 impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Vec<(String, Option<usize>)>;
+    type Value = Entries;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a JSON object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(key) = object.next_key()? {
-            let bytes = match object.next_value_seed(FieldSeed)? {
-                Field::Text(text) => Some(text.len()),
-                _ => None,
-            };
-            entries.push((key, bytes));
+        let mut entries = Entries::default();
+        while let Some(key) = object.next_key::<String>()? {
+            entries.present.push(&key);
+            if let Field::Text(text) = object.next_value_seed(FieldSeed)?
+                && entries.longest.as_ref().is_none_or(|(bytes, _)| text.len() > *bytes)
+            {
+                entries.longest = Some((text.len(), key));
+            }
         }
         Ok(entries)
     }
@@ -232,11 +238,11 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Line<'de>, A::Error> {
-        let (mut text, mut id, mut title) = (Field::Missing, None, Field::Missing);
+        let (mut text, mut id, mut title) = (Field::Missing, Identifier::None, Field::Missing);
         while let Some(key) = object.next_key_seed(KeySeed(self.0))? {
             match key {
                 Key::Text => text = object.next_value_seed(FieldSeed)?,
-                Key::Id => id = object.next_value::<serde_json::Value>().map(identifier)?,
+                Key::Id => id = object.next_value_seed(IdentifierSeed)?,
                 Key::Title => title = object.next_value_seed(FieldSeed)?,
                 Key::Other => {
                     object.next_value::<IgnoredAny>()?;
@@ -255,15 +261,6 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     }
 
     name_other_values!(Line::Other);
-}
-
-/// Strings and numbers identify a document; anything else does not.
-fn identifier(value: serde_json::Value) -> Option<String> {
-    match value {
-        serde_json::Value::String(id) => Some(id),
-        serde_json::Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
 }
 
 enum Key {

@@ -43,8 +43,8 @@ pub enum RejectReason {
     MissingKey {
         /// The key that was looked for.
         key: String,
-        /// The keys that the object has, in its order.
-        present: Vec<String>,
+        /// The keys that the object has.
+        present: PresentKeys,
         /// The key of the longest string in the object: most likely its text.
         longest: Option<String>,
     },
@@ -73,6 +73,38 @@ pub enum RejectReason {
     InvalidUtf8,
     /// A string holds half of a UTF-16 surrogate pair, which is no character.
     LoneSurrogate,
+}
+
+/// Keys that are kept of an object that lacks the one that was looked for.
+const MAX_PRESENT_KEYS: usize = 20;
+
+/// The first keys of an object, in its order, and how many more it has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PresentKeys {
+    first: Vec<String>,
+    more: usize,
+}
+
+impl PresentKeys {
+    /// Adds the key that comes next.
+    pub(super) fn push(&mut self, key: &str) {
+        if self.first.len() < MAX_PRESENT_KEYS {
+            self.first.push(key.to_owned());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// `a, b, c`, or `a, b, c and 4 more`.
+impl fmt::Display for PresentKeys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.first.join(", "))?;
+        if self.more > 0 {
+            write!(formatter, " and {} more", self.more)?;
+        }
+        Ok(())
+    }
 }
 
 impl RejectReason {
@@ -112,7 +144,7 @@ impl fmt::Display for RejectReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MissingKey { key, present, .. } => {
-                write!(formatter, "no key \"{key}\" (keys present: {})", present.join(", "))
+                write!(formatter, "no key \"{key}\" (keys present: {present})")
             }
             Self::WrongType { key, found } => {
                 write!(formatter, "key \"{key}\" holds {found}, not a string")

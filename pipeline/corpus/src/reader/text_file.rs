@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::broken::{Break, FileProblem, Stop};
 use super::compression::{Compression, Decoder, ReadFault};
-use super::form::Form;
+use super::form::{Form, check_encoding};
 use super::record::without_mark;
 use super::reject::{Reject, RejectReason};
 use super::{Item, OnBadLine};
@@ -92,6 +92,7 @@ fn decode(
         bytes.resize(filled + PIECE_BYTES, 0);
         let result = decoder.read(&mut bytes[filled..]);
         bytes.truncate(filled + result.as_ref().map_or(0, |&count| count));
+        check_encoding(file, &bytes)?;
         match result {
             Ok(0) => return Ok((bytes, None)),
             Ok(_) => {}

@@ -97,9 +97,8 @@ fn record_problem(error: CorpusError) -> String {
             let line = reject.provenance.line.unwrap_or(1);
             match &reject.reason {
                 RejectReason::MissingKey { key, present, .. } => format!(
-                    "line {line} has no key \"{key}\" (keys present: {}). Set \
-                     decontamination.text_key",
-                    present.join(", ")
+                    "line {line} has no key \"{key}\" (keys present: {present}). Set \
+                     decontamination.text_key"
                 ),
                 reason => format!(
                     "line {line}: {reason} (byte {}). Mend or remove the line",

@@ -28,6 +28,27 @@ fn text_and_identifier_are_found_among_other_keys() {
 }
 
 #[test]
+fn number_that_identifies_is_kept_as_it_is_written() {
+    let id_of = |line: &str| parsed(line).unwrap().id;
+    for number in
+        ["7", "-7", "12345678901234567891234567", "1.0", "1e3", "-0.10", "18446744073709551615"]
+    {
+        for line in [
+            format!(r#"{{"id": {number}, "text": "a"}}"#),
+            format!(
+                r#"{{"text":"\"id\":3 {{","b":{{"id":[4.5]}},"id":2.5,"\u0069d" : {number} }}"#
+            ),
+        ] {
+            assert_eq!(id_of(&line).as_deref(), Some(number), "{line}");
+        }
+    }
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    for other in ["null", "true", "[1e999]", r#"{"a": "\ud800"}"#, &deep] {
+        assert_eq!(id_of(&format!(r#"{{"id": {other}, "text": "a"}}"#)), None);
+    }
+}
+
+#[test]
 fn title_is_read_only_where_its_key_is_configured() {
     let keys = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
     let title_of = |line: &str| {
@@ -54,7 +75,7 @@ fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     let found = |line| match reason_of(line) {
         RejectReason::MissingKey { key, present, longest } => {
             assert_eq!(key, "text");
-            (present.join(", "), longest)
+            (present.to_string(), longest)
         }
         other => panic!("{other}"),
     };
@@ -65,6 +86,15 @@ fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     assert_eq!(found(r#"{"n": 1}"#), ("n".to_owned(), None));
     let deep = format!(r#"{{"n": {}{}}}"#, "[".repeat(5000), "]".repeat(5000));
     assert_eq!(found(&deep), ("n".to_owned(), None));
+}
+
+#[test]
+fn of_many_keys_the_first_are_told_and_the_rest_counted() {
+    let keys: Vec<String> = (0..200_000).map(|number| format!("\"k{number}\":0")).collect();
+    let reason = reason_of(&format!("{{{}}}", keys.join(",")));
+    let message = reason.to_string();
+    assert!(message.starts_with("no key \"text\" (keys present: k0, k1, "), "{message}");
+    assert!(message.ends_with(", k19 and 199980 more)"), "{message}");
 }
 
 #[test]
@@ -79,6 +109,11 @@ fn every_beginning_of_a_record_breaks_off() {
             "{}",
             &line[..line.floor_char_boundary(end)]
         );
+    }
+    let raw = "{\"a\": \"\t\", \"text\": \"the\t\r end\"}";
+    assert!(parse(raw.as_bytes(), &keys).is_ok());
+    for end in 1..raw.len() {
+        assert!(breaks_off(&raw.as_bytes()[..end], &keys), "{}", &raw[..end]);
     }
     for whole in ["", " ", "[1]", "nul x", r#"{"content": "x"}"#, r#"{"text": "ok"} tra"#] {
         assert!(!breaks_off(whole.as_bytes(), &keys), "{whole}");
@@ -165,6 +200,19 @@ fn faults_have_the_offset_of_their_byte() {
     assert_eq!(parsed(r#"{"text":"cut"#).unwrap_err().offset, 12);
     let fault = parse(b"\xef\xbb\xbf{\"text\":\"\xff\xfe\xe6\"}", &JsonlConfig::default());
     assert_eq!(fault, Err(Fault { offset: 12, reason: RejectReason::InvalidUtf8 }));
+}
+
+#[test]
+fn raw_control_character_hides_no_other_fault() {
+    let fault = parsed("{\"text\": \"a\tb\"} tail").unwrap_err();
+    assert_eq!(fault.offset, 16);
+    assert!(fault.reason.to_string().contains("trailing characters"), "{}", fault.reason);
+    assert_eq!(reason_of("{\"text\": \"a\tb"), RejectReason::Truncated);
+    let surrogate = "{\"text\": \"a\t\\ud800b\"}";
+    assert_eq!(
+        parsed(surrogate).unwrap_err(),
+        Fault { offset: 12, reason: RejectReason::LoneSurrogate }
+    );
 }
 
 #[test]

@@ -70,6 +70,8 @@ fn any_cut_into_members_or_frames_gives_the_same_items() {
         ]);
         // Noise may begin as a compressed file does, and is then refused under a plain name.
         prop_assume!(!text.starts_with(b"\x1f\x8b"));
+        // Or as UTF-16 does.
+        prop_assume!(!text.starts_with(b"\xff\xfe") && !text.starts_with(b"\xfe\xff"));
         let expected = read(&input, "a.jsonl");
         prop_assert_eq!(&read(&input, "a.jsonl.gz"), &expected);
         prop_assert_eq!(&read(&input, "a.jsonl.zst"), &expected);

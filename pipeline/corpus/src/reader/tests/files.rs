@@ -3,6 +3,40 @@
 use super::*;
 
 #[test]
+fn file_that_changes_while_it_is_read_is_refused_and_progress_never_goes_back() {
+    let keep = ReadPolicy { on_bad_line: OnBadLine::Skip, on_bad_file: OnBadFile::KeepPrefix };
+    let plain = records(3);
+    for (name, bytes) in [("a.jsonl", plain.clone()), ("a.jsonl.gz", gzip(&plain))] {
+        for reads_first in [false, true] {
+            let input = Input::new(&[(name, &bytes)]);
+            let mut sources = Sources::open(&[input.jsonl(&[name])], keep).unwrap();
+            if reads_first {
+                sources.next().unwrap().unwrap();
+            }
+            let grown = [&bytes[..], &bytes].concat();
+            fs::write(input.path(name), grown).unwrap();
+            let mut before = 0;
+            let error = loop {
+                let item = sources.next().expect("the change is found before the end");
+                assert!((before..=sources.total_bytes()).contains(&sources.bytes_read()));
+                before = sources.bytes_read();
+                if let Err(error) = item {
+                    break input.message(&error);
+                }
+            };
+            let (listed, found) = (bytes.len(), 2 * bytes.len());
+            assert_eq!(
+                error,
+                format!(
+                    "{name}: changed while it was read: {listed} bytes when the run began, \
+                     {found} now. Start again when nothing writes to it"
+                )
+            );
+        }
+    }
+}
+
+#[test]
 fn order_is_sources_then_files_by_path_then_lines() {
     let line = |text: &str| format!("{{\"text\":\"{text}\"}}\n");
     let input = Input::new(&[

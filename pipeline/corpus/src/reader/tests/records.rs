@@ -145,6 +145,33 @@ fn empty_file_has_no_documents_and_line_ends_may_be_dos() {
 }
 
 #[test]
+fn utf16_is_refused_with_its_remedy() {
+    let utf16 = |mark: [u8; 2]| {
+        [&mark[..], &"{\"text\":\"a\"}\n".bytes().flat_map(|it| [it, 0]).collect::<Vec<_>>()]
+            .concat()
+    };
+    for mark in [[0xff, 0xfe], [0xfe, 0xff]] {
+        for (name, bytes) in [
+            ("a.jsonl", utf16(mark)),
+            ("a.jsonl.gz", gzip(&utf16(mark))),
+            ("a.txt", utf16(mark)),
+            ("a.txt.zst", zstd(&utf16(mark))),
+        ] {
+            let input = Input::new(&[(name, &bytes)]);
+            let source = SourceConfig::detect(input.path(name)).unwrap();
+            let error = open(source, OnBadLine::Skip).find_map(Result::err).unwrap();
+            assert_eq!(
+                input.message(&error),
+                format!(
+                    "{name}: its text is UTF-16. Convert it to UTF-8, as \
+                     iconv -f UTF-16 -t UTF-8 does"
+                )
+            );
+        }
+    }
+}
+
+#[test]
 fn text_files_follow_the_same_policy() {
     let input = Input::new(&[("a.txt", b"\xef\xbb\xbfab\xffc")]);
     let source = || input.text(&["*.txt"], &[]);
