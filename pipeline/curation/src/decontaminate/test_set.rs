@@ -2,7 +2,7 @@
 //!
 //! The name of a file says its form. What a source would read as JSONL or Parquet (`*.jsonl`, `*.jsonl.gz`, `*.parquet`) is
 //! a benchmark such as LAMBADA with one item a record, whose text stands under a key. Every other file is text in WikiText's form: an article
-//! begins at each level-1 heading (` = Title = `), and a file without headings is one item. Nothing is compared across the
+//! begins at each level-1 heading (` = Title = `, between blank lines), and a file without headings is one item. Nothing is compared across the
 //! border of two items.
 
 use std::path::Path;
@@ -138,13 +138,22 @@ fn cannot(action: &str, error: &std::io::Error) -> String {
 }
 
 /// Cuts a text at its level-1 headings: line, title and content (heading included) of each article.
+///
+/// A heading stands between blank lines. An article may hold an equation that its line breaks
+/// make look like one (` = 1 rad / s and a nominal impedance k = `).
 fn articles(text: &str) -> Vec<(u64, Option<&str>, &str)> {
     let mut starts = vec![(0, 1, None)];
-    let mut offset = 0;
-    for (line, number) in text.split_inclusive('\n').zip(1_u64..) {
-        if let Some(title) = level_1_title(line) {
+    let mut lines = text.split_inclusive('\n').zip(1_u64..).peekable();
+    let (mut offset, mut follows_blank) = (0, true);
+    while let Some((line, number)) = lines.next() {
+        let precedes_blank = lines.peek().is_none_or(|(next, _)| next.trim().is_empty());
+        if follows_blank
+            && precedes_blank
+            && let Some(title) = level_1_title(line)
+        {
             starts.push((offset, number, Some(title)));
         }
+        follows_blank = line.trim().is_empty();
         offset += line.len();
     }
     let ends = starts.iter().skip(1).map(|&(start, ..)| start).chain([text.len()]);
@@ -190,13 +199,24 @@ mod tests {
 
     #[test]
     fn articles_begin_at_level_1_headings() {
-        let items = read_as("a.tokens", b"before \n = A = \n \n x \n = = B = = \n y \n = C = \n");
+        let text = b"before \n \n = A = \n \n x \n \n = = B = = \n \n y \n \n = C = \n";
+        let items = read_as("a.tokens", text);
         let seen: Vec<_> = items
             .unwrap()
             .into_iter()
             .map(|(item, text)| (item.line, item.title, text.split_whitespace().count()))
             .collect();
-        assert_eq!(seen, [(1, None, 1), (2, Some("A".into()), 10), (7, Some("C".into()), 3)]);
+        assert_eq!(seen, [(1, None, 1), (3, Some("A".into()), 10), (11, Some("C".into()), 3)]);
+    }
+
+    #[test]
+    fn equations_inside_an_article_are_no_headings() {
+        let text = "= A =\r\n\r\nThe frequency is omega\r\n= 1 rad / s and k =\r\n1 ohm\r\n";
+        for text in [text, " = A = \n \n L \n = 1 H and C = \n \n x \n \n = 2 V and I = \n 1 \n"] {
+            let items = read_as("a.tokens", text.as_bytes()).unwrap();
+            assert_eq!(items.len(), 1, "{items:?}");
+            assert_eq!((items[0].0.name(), items[0].1.as_str()), (Some("A"), text));
+        }
     }
 
     #[test]
