@@ -29,6 +29,7 @@ mod test_set;
 mod title;
 
 use std::mem;
+use std::path::PathBuf;
 
 use corpus::Document;
 
@@ -54,6 +55,8 @@ pub struct Decontamination {
     ngram: Option<usize>,
     /// The titles, where the rule `title` is on.
     titles: Option<TitleIndex>,
+    /// Number of records whose text is null, for each test set that has some.
+    null_records: Vec<(PathBuf, u64)>,
 }
 
 /// Why a document is contaminated.
@@ -111,7 +114,7 @@ impl Decontamination {
         for path in &config.test_sets {
             test_sets.add(path, &config.text_key)?;
         }
-        let TestSets { contents, .. } = test_sets;
+        let TestSets { contents, null_records, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
         let ngram = config.ngram.as_ref().map(|rule| rule.ngram_words.get());
         let mut sizes: Vec<usize> = article.into_iter().chain(ngram).collect();
@@ -127,7 +130,7 @@ impl Decontamination {
                            find nothing. Leave [decontamination.title] out";
             return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
         }
-        Ok(Self { items, indexes, article, ngram, titles })
+        Ok(Self { items, indexes, article, ngram, titles, null_records })
     }
 
     /// All items, in the order of the test sets.

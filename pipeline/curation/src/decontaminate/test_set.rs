@@ -47,6 +47,8 @@ pub(super) struct TestSets {
     /// The items with their texts, in the order of the files. An article's text begins with its
     /// heading.
     pub(super) contents: Vec<(TestItem, String)>,
+    /// Number of records whose text is null, for each test set that has some.
+    pub(super) null_records: Vec<(PathBuf, u64)>,
     /// The path under which each file was met first, by its path without links.
     met: HashMap<PathBuf, PathBuf>,
 }
@@ -68,12 +70,12 @@ impl TestSets {
         let sources = Sources::open(&[source], policy).map_err(problem)?;
         self.check_unmet(&sources)?;
 
-        let first = self.contents.len();
+        let (first, mut null_records) = (self.contents.len(), 0);
         for item in sources {
             match item.map_err(problem)? {
                 Item::Document(document) if is_text => self.add_articles(document),
                 Item::Document(document) => self.add_record(document),
-                Item::NullText(_) => {}
+                Item::NullText(_) => null_records += 1,
                 Item::Repaired(document, reject) => {
                     return Err(fault(path, no_utf8(path, &document, &reject)));
                 }
@@ -84,6 +86,9 @@ impl TestSets {
         }
         if self.contents[first..].iter().all(|(_, text)| text.trim().is_empty()) {
             return Err(fault(path, "it is empty. Name another file in test_sets".to_owned()));
+        }
+        if null_records > 0 {
+            self.null_records.push((path.to_owned(), null_records));
         }
         Ok(())
     }

@@ -233,6 +233,24 @@ fn a_test_set_that_finds_nothing_is_an_error() {
     assert_eq!(by(title, " = A = \n").num_titles(), Some(1));
 }
 
+#[test]
+fn records_without_text_are_counted_and_warned_of() {
+    let lines = format!("{{\"text\": null}}\n{{\"text\": \"{}\"}}\n", words("a", 9)).repeat(2);
+    let test_sets = open(article(), "a.jsonl", lines.as_bytes()).unwrap();
+    let found = [Contamination::Title { item: 0 }];
+    let seen = test_sets.nothing_seen();
+    let report = ContaminationReport::new(&test_sets, &seen, 9, 0, found.iter());
+    let [(file, 2)] =
+        &report.null_records.iter().map(|(file, n)| (file, *n)).collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", report.null_records)
+    };
+    assert_eq!(
+        report.warnings(),
+        [format!("2 records of the test set {file} have null for a text, and match nothing")]
+    );
+}
+
 /// N-grams of two words, as strings.
 fn grams(words: &[String]) -> HashSet<String> {
     words.windows(2).map(|pair| pair.join(" ")).collect()
