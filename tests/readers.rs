@@ -194,12 +194,13 @@ fn compressed_files_that_are_cut_leave_no_shard_or_their_readable_beginning() {
         assert_eq!(truncated["file"], name);
         assert!(truncated["problem"].as_str().unwrap().contains("the file is cut off"));
         assert_eq!(report["documents_kept"], documents);
-        assert!(report["warnings"].to_string().contains("breaks off at byte"), "{report}");
 
         let (offset, line) = (&truncated["byte_offset"], documents + 1);
         let message = format!(
             "{name}: breaks off at byte {offset} of its uncompressed text, in line {line}, after {documents} documents"
         );
+        assert_eq!(truncated["line"], line);
+        assert!(report["warnings"].to_string().contains(&message), "{report}");
         let failed = failed.refused(2, &message);
         assert!(failed.stderr.contains("--on-bad-file keep-prefix"), "{}", failed.stderr);
 

@@ -242,6 +242,14 @@ pub(crate) fn summary(report: &CurationReport) -> String {
             truncated.documents,
         ));
     }
+    // Where two rules count different numbers of words, the first of them stands in the table.
+    let overlap = report.contamination.as_ref().and_then(|found| found.overlap.first());
+    for (test_set, words) in
+        overlap.iter().flat_map(|it| it.test_sets.iter().map(|set| (set, it.ngram_words)))
+    {
+        let share = format!("{:.2}%", 100.0 * test_set.share);
+        rows.push(vec![format!("{words}-grams found of {}", test_set.file), share]);
+    }
     if !report.skipped_files.is_empty() {
         rows.push(row("files left out", report.skipped_files.len() as u64));
     }

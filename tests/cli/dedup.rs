@@ -41,6 +41,27 @@ fn empty_and_null_texts_are_counted_and_the_rest_is_kept_in_any_order() {
 }
 
 #[test]
+fn the_table_tells_how_much_of_each_test_set_the_corpus_holds() {
+    let dir = Dir::new();
+    let [held, other] = [1, 2].map(|seed| words(seed, 200));
+    dir.write("in.jsonl", jsonl(&[&held, &words(3, 200), &words(4, 200)]));
+    dir.write("a.tokens", &held);
+    dir.write("b.jsonl", jsonl(&[&held, &other]));
+    let table = dedup(&dir, "in.jsonl", "").success().stdout;
+    assert!(!table.contains("grams found"), "{table}");
+    dir.write(
+        "with.toml",
+        "[[source]]\nname = \"in\"\npaths = [\"in.jsonl\"]\n[source.jsonl]\n\
+         [decontamination]\ntest_sets = [\"a.tokens\", \"b.jsonl\"]\n",
+    );
+    let table = pipeline_in(&dir, "dedup --config with.toml --out with").success().stdout;
+    let shares: Vec<_> = table.lines().filter(|line| line.contains("8-grams found of")).collect();
+    let [a, b] = shares[..] else { panic!("{table}") };
+    assert!(a.contains("a.tokens") && a.ends_with(" 100.00%"), "{table}");
+    assert!(b.contains("b.jsonl") && b.ends_with(" 50.00%"), "{table}");
+}
+
+#[test]
 fn nothing_kept_is_an_error_that_counts_the_reasons() {
     let dir = Dir::new();
     dir.write("in.jsonl", "{\"text\":\"\"}\n{\"text\":\" \"}\n{\"text\":null}\n");

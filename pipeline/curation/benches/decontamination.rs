@@ -25,7 +25,9 @@ const RUNS: usize = 7;
 fn main() {
     let mut random = generate::Random::new(2);
     let test_set: String = (0..60)
-        .map(|number| format!(" = Article {number} = \n {} \n", random.words(4_000).join(" ")))
+        .map(|number| {
+            format!(" = Article {number} = \n \n {} \n \n", random.words(4_000).join(" "))
+        })
         .collect();
     let folder = tempfile::tempdir().expect("a folder for the test set");
     let path = folder.path().join("test.tokens");

@@ -320,8 +320,8 @@ fn report(
         hot_buckets: search.hot_buckets.clone(),
         hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
         warnings,
+        truncated_files: input.truncated_files(),
         skipped_files: input.skipped_files,
-        truncated_files: input.truncated_files,
     }
 }
 

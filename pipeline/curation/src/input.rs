@@ -10,7 +10,7 @@ pub(crate) struct Input {
     /// Bytes of the input files on disk.
     pub(crate) bytes: u64,
     pub(crate) skipped_files: Vec<SkippedFile>,
-    pub(crate) truncated_files: Vec<TruncatedFile>,
+    pub(crate) broken: Vec<BrokenFile>,
     pub(crate) rejects: Vec<RejectRecord>,
 }
 
@@ -30,8 +30,11 @@ pub struct TruncatedFile {
     pub file: String,
     /// Documents before the break.
     pub documents: u64,
-    /// Where the text breaks off, in bytes of the uncompressed text.
+    /// Where its text breaks off, in bytes of the uncompressed text; of a Parquet file, where the
+    /// row group begins that cannot be read.
     pub byte_offset: u64,
+    /// The line or row that breaks off, counted from 1; `None` where the file is one document.
+    pub line: Option<u64>,
     /// What is wrong with the file.
     pub problem: String,
 }
@@ -42,9 +45,14 @@ impl Input {
         Self {
             bytes: sources.total_bytes(),
             skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
-            truncated_files: sources.broken().iter().map(TruncatedFile::from).collect(),
+            broken: sources.broken().to_vec(),
             rejects,
         }
+    }
+
+    /// The files that break off, for the report.
+    pub(crate) fn truncated_files(&self) -> Vec<TruncatedFile> {
+        self.broken.iter().map(TruncatedFile::from).collect()
     }
 
     /// Sentences for the report; the reader has logged them when it met the files.
@@ -56,12 +64,7 @@ impl Input {
                 "{number} files and folders were left out of the input, such as {file} ({reason})"
             ));
         }
-        warnings.extend(self.truncated_files.iter().map(|truncated| {
-            let TruncatedFile { file, documents, byte_offset, problem } = truncated;
-            format!(
-                "{file} breaks off at byte {byte_offset}, after {documents} documents: {problem}"
-            )
-        }));
+        warnings.extend(self.broken.iter().map(BrokenFile::to_string));
         warnings
     }
 }
@@ -78,6 +81,7 @@ impl From<&BrokenFile> for TruncatedFile {
             file: broken.path.display().to_string(),
             documents: broken.documents,
             byte_offset: broken.byte_offset,
+            line: broken.line,
             problem: broken.problem.to_string(),
         }
     }

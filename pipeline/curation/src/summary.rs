@@ -36,7 +36,7 @@ pub struct PlanSummary {
 pub struct SourceSummary {
     /// Name by which reports call it.
     pub name: String,
-    /// How documents lie in its files: `jsonl` or `text`.
+    /// How documents lie in its files: `jsonl`, `parquet` or `text`.
     pub format: &'static str,
     /// The files, in reading order.
     pub files: Vec<FileSize>,

@@ -160,7 +160,8 @@ fn a_contaminated_document_takes_no_clean_neighbor_with_it() {
     let first = [&article[..60], &rest[..]].concat().join(" ");
     let workspace = Workspace::new();
     workspace.write_texts(&[first, rest.join(" ")]);
-    let test_set = workspace.write("test.tokens", &format!(" = T = \n {} \n", article.join(" ")));
+    let test_set =
+        workspace.write("test.tokens", &format!(" = T = \n \n {} \n", article.join(" ")));
     let mut config = workspace.config();
     config.decontamination = Some(DecontaminationConfig::by_article(vec![test_set]));
     workspace.curate(config).unwrap();
@@ -396,7 +397,7 @@ fn a_summary_tells_what_a_plan_amounts_to_without_reading_a_document() {
     workspace.write("in/b.jsonl", "no JSON at all");
     workspace.write("in/a.jsonl", "");
     workspace.write("in/.hidden.jsonl", "");
-    let wiki = workspace.write("wiki.tokens", &format!(" = Title = \n {} \n", words(1, 20)));
+    let wiki = workspace.write("wiki.tokens", &format!(" = Title = \n \n {} \n", words(1, 20)));
     let item = |seed| json!({"text": words(seed, 10)}).to_string();
     let lambada = workspace.write("lambada.jsonl", &format!("{}\n{}\n", item(2), item(3)));
     let mut table = DecontaminationConfig::by_article(vec![wiki.clone(), lambada.clone()]);

@@ -22,10 +22,11 @@ const PAPER_NGRAM_WORDS: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecontaminationConfig {
-    /// Files whose content must not be trained on: `*.jsonl` with one item a line, all else as text with articles under
-    /// level-1 headings as in WikiText.
+    /// Files whose content must not be trained on, or folders or globs of them: JSONL (`*.jsonl`,
+    /// `*.ndjson`, `*.json`) and Parquet with one item a record, all else as text with articles
+    /// under level-1 headings as in WikiText; `.gz` and `.zst` are unpacked.
     pub test_sets: Vec<PathBuf>,
-    /// Key that holds the text in test sets of JSONL.
+    /// Key of JSONL, or column of Parquet, that holds the text of a test set's records.
     #[serde(default = "text")]
     pub text_key: String,
     /// A document goes if it covers an item of a test set, or an item covers it.

@@ -1,7 +1,7 @@
 //! Keeping test data out of the corpus.
 //!
-//! A test set is cut into items: the articles of a text in WikiText's form, the records of a JSONL benchmark
-//! (`test_set`). A document goes for the first of these rules that is on and applies:
+//! A test set is cut into items: the articles of a text in WikiText's form, the records of a JSONL or
+//! Parquet benchmark (`test_set`). A document goes for the first of these rules that is on and applies:
 //!
 //! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its own are in one item. The
 //!    first finds the article inside a longer page, the second an excerpt of it.
@@ -29,6 +29,7 @@ mod test_set;
 mod title;
 
 use std::mem;
+use std::path::PathBuf;
 
 use corpus::Document;
 
@@ -38,6 +39,7 @@ use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
 pub use report::ContaminationReport;
 pub use test_set::TestItem;
+use test_set::TestSets;
 use title::TitleIndex;
 
 use crate::CurationError;
@@ -53,6 +55,8 @@ pub struct Decontamination {
     ngram: Option<usize>,
     /// The titles, where the rule `title` is on.
     titles: Option<TitleIndex>,
+    /// Number of records whose text is null, for each test set that has some.
+    null_records: Vec<(PathBuf, u64)>,
 }
 
 /// Why a document is contaminated.
@@ -106,10 +110,11 @@ impl Decontamination {
     ///
     /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find nothing.
     pub fn open(config: &DecontaminationConfig) -> Result<Self, CurationError> {
-        let mut contents = Vec::new();
+        let mut test_sets = TestSets::default();
         for path in &config.test_sets {
-            contents.extend(test_set::read(path, &config.text_key)?);
+            test_sets.add(path, &config.text_key)?;
         }
+        let TestSets { contents, null_records, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
         let ngram = config.ngram.as_ref().map(|rule| rule.ngram_words.get());
         let mut sizes: Vec<usize> = article.into_iter().chain(ngram).collect();
@@ -125,7 +130,7 @@ impl Decontamination {
                            find nothing. Leave [decontamination.title] out";
             return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
         }
-        Ok(Self { items, indexes, article, ngram, titles })
+        Ok(Self { items, indexes, article, ngram, titles, null_records })
     }
 
     /// All items, in the order of the test sets.

@@ -17,6 +17,8 @@ pub struct ContaminationReport {
     pub titled_documents: u64,
     /// Titles of test articles that the rule `title` compares; `None` where it is off.
     pub test_titles: Option<u64>,
+    /// Records of a test set whose text is `null`, by test set: they match nothing.
+    pub null_records: BTreeMap<String, u64>,
     /// Documents that went, for each rule that is on.
     pub flagged: BTreeMap<Rule, u64>,
     /// How much of the test sets these documents hold, for each number of words of an n-gram.
@@ -41,6 +43,11 @@ impl ContaminationReport {
             documents: documents as u64,
             titled_documents: titled_documents as u64,
             test_titles: test_sets.num_titles().map(|titles| titles as u64),
+            null_records: test_sets
+                .null_records
+                .iter()
+                .map(|(path, count)| (path.display().to_string(), *count))
+                .collect(),
             flagged,
             overlap: test_sets.overlap(seen),
         }
@@ -48,6 +55,11 @@ impl ContaminationReport {
 
     /// What a user should look at: signs that the rules find nothing, or everything.
     pub(crate) fn warnings(&self) -> Vec<String> {
+        let null_records = self.null_records.iter().map(|(file, count)| {
+            format!(
+                "{count} records of the test set {file} have null for a text, and match nothing"
+            )
+        });
         let items_without_ngrams = self.overlap.iter().filter_map(OverlapReport::warning);
         let titles = (self.test_titles.is_some() && self.titled_documents == 0).then(|| {
             format!(
@@ -56,7 +68,11 @@ impl ContaminationReport {
                 self.documents
             )
         });
-        items_without_ngrams.chain(titles).chain(self.flagged_warning()).collect()
+        null_records
+            .chain(items_without_ngrams)
+            .chain(titles)
+            .chain(self.flagged_warning())
+            .collect()
     }
 
     fn flagged_warning(&self) -> Option<String> {
@@ -107,6 +123,7 @@ mod tests {
             documents,
             titled_documents: 1,
             test_titles: Some(2),
+            null_records: BTreeMap::new(),
             flagged: [(Rule::NGram, flagged), (Rule::Title, 0)].into(),
             overlap: vec![OverlapReport {
                 ngram_words: 8,

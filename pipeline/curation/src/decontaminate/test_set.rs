@@ -1,17 +1,22 @@
 //! Test sets: what must not be trained on, cut into items.
 //!
-//! The name of a file says its form. What a source would read as JSONL or Parquet (`*.jsonl`, `*.jsonl.gz`, `*.parquet`) is
-//! a benchmark such as LAMBADA with one item a record, whose text stands under a key. Every other file is text in WikiText's form: an article
-//! begins at each level-1 heading (` = Title = `), and a file without headings is one item. Nothing is compared across the
-//! border of two items.
+//! The name of a file says its form. What a source would read as JSONL or Parquet (`*.jsonl`,
+//! `*.jsonl.gz`, `*.parquet`) is a benchmark such as LAMBADA with one item a record, whose text
+//! stands under a key. Every other file is text in WikiText's form, unpacked where its name ends in
+//! `.gz` or `.zst`: an article begins at each level-1 heading (` = Title = `, between blank lines),
+//! and a file without headings is one item. Nothing is compared across the border of two items.
+//!
+//! A folder or a glob stands for its files, as it does in a source. There a name must say the form.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use corpus::CorpusError;
 use corpus::reader::{
-    Item, JsonlConfig, ParquetConfig, ReadPolicy, RejectReason, SourceConfig, SourceFormat, Sources,
+    Item, JsonlConfig, OnBadLine, ParquetConfig, ReadPolicy, Reject, RejectReason, SourceConfig,
+    SourceFormat, Sources, TextTreeConfig,
 };
+use corpus::{CorpusError, Document};
 
 use crate::CurationError;
 
@@ -36,22 +41,91 @@ impl TestItem {
     }
 }
 
-/// The items of a file with their texts, in file order. An article's text begins with its heading.
-///
-/// # Errors
-///
-/// [`CurationError::TestSet`] for a file that cannot be read, that is empty, or in which a record or the encoding is
-/// faulty.
-pub(super) fn read(path: &Path, text_key: &str) -> Result<Vec<(TestItem, String)>, CurationError> {
-    let items = match benchmark(path, text_key) {
-        Some(source) => read_records(source),
-        None => read_articles(path),
-    };
-    let items = items.map_err(|problem| fault(path, problem))?;
-    if items.iter().all(|(_, text)| text.trim().is_empty()) {
-        return Err(fault(path, "it is empty. Name another file in test_sets".to_owned()));
+/// All test sets of a run.
+#[derive(Debug, Default)]
+pub(super) struct TestSets {
+    /// The items with their texts, in the order of the files. An article's text begins with its
+    /// heading.
+    pub(super) contents: Vec<(TestItem, String)>,
+    /// Number of records whose text is null, for each test set that has some.
+    pub(super) null_records: Vec<(PathBuf, u64)>,
+    /// The path under which each file was met first, by its path without links.
+    met: HashMap<PathBuf, PathBuf>,
+}
+
+impl TestSets {
+    /// Reads one more test set.
+    ///
+    /// # Errors
+    ///
+    /// [`CurationError::TestSet`] for a path that cannot be read, that was read before, that is
+    /// empty, or in which a record or the encoding is faulty.
+    pub(super) fn add(&mut self, path: &Path, text_key: &str) -> Result<(), CurationError> {
+        let problem = |error| fault(path, problem_of(path, error));
+        let source = source(path, text_key).map_err(problem)?;
+        let is_text = matches!(source.format, SourceFormat::Text(_));
+        // Replaced characters are an error here too, of which the text then tells the line.
+        let on_bad_line = if is_text { OnBadLine::Replace } else { OnBadLine::Fail };
+        let policy = ReadPolicy { on_bad_line, ..ReadPolicy::default() };
+        let sources = Sources::open(&[source], policy).map_err(problem)?;
+        self.check_unmet(&sources)?;
+
+        let (first, mut null_records) = (self.contents.len(), 0);
+        for item in sources {
+            match item.map_err(problem)? {
+                Item::Document(document) if is_text => self.add_articles(document),
+                Item::Document(document) => self.add_record(document),
+                Item::NullText(_) => null_records += 1,
+                Item::Repaired(document, reject) => {
+                    return Err(fault(path, no_utf8(path, &document, &reject)));
+                }
+                Item::Rejected(reject) => {
+                    return Err(problem(CorpusError::BadRecord(Box::new(reject))));
+                }
+            }
+        }
+        if self.contents[first..].iter().all(|(_, text)| text.trim().is_empty()) {
+            return Err(fault(path, "it is empty. Name another file in test_sets".to_owned()));
+        }
+        if null_records > 0 {
+            self.null_records.push((path.to_owned(), null_records));
+        }
+        Ok(())
     }
-    Ok(items)
+
+    /// Refuses a file that was read before, whose items would all be there twice.
+    fn check_unmet(&mut self, sources: &Sources) -> Result<(), CurationError> {
+        for file in sources.files() {
+            let identity =
+                file.path.canonicalize().map_err(CurationError::io("read", file.path))?;
+            if let Some(first) = self.met.insert(identity, file.path.to_owned()) {
+                let under = if first == file.path {
+                    String::new()
+                } else {
+                    format!(" as {}", first.display())
+                };
+                let problem =
+                    format!("read already{under}. Its items would be there twice: name it once");
+                return Err(fault(file.path, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_record(&mut self, document: Document) {
+        let provenance = document.provenance;
+        let line = provenance.line.unwrap_or(1);
+        let item = TestItem { file: provenance.file, line, title: None, id: provenance.id };
+        self.contents.push((item, document.text));
+    }
+
+    fn add_articles(&mut self, document: Document) {
+        let file = document.provenance.file;
+        self.contents.extend(articles(&document.text).into_iter().map(|(line, title, text)| {
+            let title = title.map(str::to_owned);
+            (TestItem { file: Arc::clone(&file), line, title, id: None }, text.to_owned())
+        }));
+    }
 }
 
 /// Maker of [`CurationError::TestSet`] values.
@@ -59,91 +133,98 @@ pub(super) fn fault(path: &Path, problem: String) -> CurationError {
     CurationError::TestSet { path: path.to_owned(), problem }
 }
 
-/// The file as a source of records; `None` for text.
-fn benchmark(path: &Path, text_key: &str) -> Option<SourceConfig> {
-    let source = SourceConfig::detect(path).ok()?;
-    let text = text_key.to_owned();
-    let format = match source.format {
-        SourceFormat::Jsonl(keys) => SourceFormat::Jsonl(JsonlConfig { text_key: text, ..keys }),
-        SourceFormat::Parquet(columns) => {
-            SourceFormat::Parquet(ParquetConfig { text_column: text, ..columns })
-        }
-        SourceFormat::Text(_) => return None,
+/// The source that a path stands for; a file whose name stands for no form is text.
+fn source(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
+    let text = || SourceFormat::Text(TextTreeConfig::default());
+    let source = match SourceConfig::detect(path) {
+        Err(CorpusError::UnreadForm { .. }) if path.is_file() => SourceConfig {
+            name: path.display().to_string(),
+            paths: vec![path.to_owned()],
+            format: text(),
+        },
+        detected => detected?,
     };
-    Some(SourceConfig { format, ..source })
+    let text_key = text_key.to_owned();
+    let format = match source.format {
+        SourceFormat::Jsonl(keys) => SourceFormat::Jsonl(JsonlConfig { text_key, ..keys }),
+        SourceFormat::Parquet(columns) => {
+            SourceFormat::Parquet(ParquetConfig { text_column: text_key, ..columns })
+        }
+        SourceFormat::Text(_) => text(),
+    };
+    Ok(SourceConfig { format, ..source })
 }
 
-fn read_records(source: SourceConfig) -> Result<Vec<(TestItem, String)>, String> {
-    let sources = Sources::open(&[source], ReadPolicy::default()).map_err(record_problem)?;
-    sources
-        .filter_map(|item| match item {
-            Ok(Item::Document(document)) => {
-                let provenance = document.provenance;
-                let line = provenance.line.unwrap_or(1);
-                let item = TestItem { file: provenance.file, line, title: None, id: provenance.id };
-                Some(Ok((item, document.text)))
-            }
-            // A record whose text is null has nothing to keep out; others that do not read are errors here.
-            Ok(_) => None,
-            Err(error) => Some(Err(record_problem(error))),
-        })
-        .collect()
-}
-
-/// What is wrong with a benchmark, without its name.
-fn record_problem(error: CorpusError) -> String {
+/// What is wrong with a test set, without its name, and the remedy.
+fn problem_of(path: &Path, error: CorpusError) -> String {
     match error {
         CorpusError::BadRecord(reject) => {
-            let line = reject.provenance.line.unwrap_or(1);
-            match &reject.reason {
-                RejectReason::MissingKey { key, present, .. } => format!(
-                    "line {line} has no key \"{key}\" (keys present: {present}). Set \
-                     decontamination.text_key"
-                ),
-                reason => format!(
-                    "line {line}: {reason} (byte {}). Mend or remove the line",
-                    reject.byte_offset
-                ),
-            }
+            let Reject { provenance, byte_offset, reason } = &*reject;
+            let file = other_file(path, &provenance.file);
+            let line = provenance.line.unwrap_or(1);
+            let remedy = match reason {
+                RejectReason::MissingKey { .. } => ". Set decontamination.text_key".to_owned(),
+                _ => format!(" (byte {byte_offset}). Mend or remove the line"),
+            };
+            format!("{file}line {line}: {reason}{remedy}")
         }
-        CorpusError::BrokenFile(broken) => format!(
-            "it breaks off at byte {}, after item {}: {}. Get the file anew",
-            broken.byte_offset, broken.documents, broken.problem
+        CorpusError::BrokenFile(broken) => {
+            format!("{}. Get the file anew", without_name(path, broken.to_string()))
+        }
+        CorpusError::Io { action, source, path: file } => format!(
+            "{}cannot {action} it: {source}. Check decontamination.test_sets",
+            other_file(path, &file)
         ),
-        CorpusError::Io { action, source, .. } => cannot(action, &source),
-        other => other.to_string(),
+        CorpusError::UnreadForm { path: file, found, .. } => format!(
+            "{}{found}. In a folder or glob a name must say the form: name the file by itself in \
+             test_sets, or select others with a glob",
+            other_file(path, &file)
+        ),
+        CorpusError::MixedForms { held, .. } => {
+            format!("it holds files of several forms: {held}. Name each in test_sets by itself")
+        }
+        other => without_name(path, other.to_string()),
     }
 }
 
-fn read_articles(path: &Path) -> Result<Vec<(TestItem, String)>, String> {
-    let bytes = std::fs::read(path).map_err(|error| cannot("read", &error))?;
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
-        let offset = error.valid_up_to();
-        let line = 1 + bytes[..offset].iter().filter(|&&byte| byte == b'\n').count();
-        format!("line {line} is no UTF-8 (byte {offset}). Convert the file to UTF-8")
-    })?;
-    let file: Arc<Path> = path.into();
-    Ok(articles(text.strip_prefix('\u{feff}').unwrap_or(text))
-        .into_iter()
-        .map(|(line, title, text)| {
-            let title = title.map(str::to_owned);
-            (TestItem { file: file.clone(), line, title, id: None }, text.to_owned())
-        })
-        .collect())
+/// The fault of a text that is no UTF-8, of which `document` has all that is.
+fn no_utf8(path: &Path, document: &Document, reject: &Reject) -> String {
+    let offset = reject.byte_offset as usize;
+    // Up to its first fault the text is that of the file, but for a byte order mark.
+    let before = document.text.as_bytes().iter().take(offset);
+    let line = 1 + before.filter(|&&byte| byte == b'\n').count();
+    let file = other_file(path, &reject.provenance.file);
+    format!("{file}line {line} is no UTF-8 (byte {offset}). Convert the file to UTF-8")
 }
 
-fn cannot(action: &str, error: &std::io::Error) -> String {
-    format!("cannot {action} it: {error}. Check decontamination.test_sets")
+/// `FILE: `, where a test set is a folder or glob and the fault lies in one of its files.
+fn other_file(path: &Path, file: &Path) -> String {
+    if file == path { String::new() } else { format!("{}: ", file.display()) }
+}
+
+/// A message without the test set's name at its beginning.
+fn without_name(path: &Path, message: String) -> String {
+    let name = format!("{}: ", path.display());
+    message.strip_prefix(&name).map_or_else(|| message.clone(), str::to_owned)
 }
 
 /// Cuts a text at its level-1 headings: line, title and content (heading included) of each article.
+///
+/// A heading stands between blank lines. An article may hold an equation that its line breaks
+/// make look like one (` = 1 rad / s and a nominal impedance k = `).
 fn articles(text: &str) -> Vec<(u64, Option<&str>, &str)> {
     let mut starts = vec![(0, 1, None)];
-    let mut offset = 0;
-    for (line, number) in text.split_inclusive('\n').zip(1_u64..) {
-        if let Some(title) = level_1_title(line) {
+    let mut lines = text.split_inclusive('\n').zip(1_u64..).peekable();
+    let (mut offset, mut follows_blank) = (0, true);
+    while let Some((line, number)) = lines.next() {
+        let precedes_blank = lines.peek().is_none_or(|(next, _)| next.trim().is_empty());
+        if follows_blank
+            && precedes_blank
+            && let Some(title) = level_1_title(line)
+        {
             starts.push((offset, number, Some(title)));
         }
+        follows_blank = line.trim().is_empty();
         offset += line.len();
     }
     let ends = starts.iter().skip(1).map(|&(start, ..)| start).chain([text.len()]);
@@ -164,16 +245,23 @@ fn level_1_title(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn read_as(name: &str, content: &[u8]) -> Result<Vec<(TestItem, String)>, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
-        read(&path, "text").map_err(|error| {
-            let message = error.to_string();
-            message.strip_prefix(&format!("test set {}: ", path.display())).unwrap().to_owned()
+        contents_of(&path).map_err(|error| {
+            error.strip_prefix(&format!("test set {}: ", path.display())).unwrap().to_owned()
         })
+    }
+
+    fn contents_of(path: &Path) -> Result<Vec<(TestItem, String)>, String> {
+        let mut test_sets = TestSets::default();
+        test_sets.add(path, "text").map_err(|error| error.to_string())?;
+        Ok(test_sets.contents)
     }
 
     #[test]
@@ -189,13 +277,24 @@ mod tests {
 
     #[test]
     fn articles_begin_at_level_1_headings() {
-        let items = read_as("a.tokens", b"before \n = A = \n \n x \n = = B = = \n y \n = C = \n");
+        let text = b"before \n \n = A = \n \n x \n \n = = B = = \n \n y \n \n = C = \n";
+        let items = read_as("a.tokens", text);
         let seen: Vec<_> = items
             .unwrap()
             .into_iter()
             .map(|(item, text)| (item.line, item.title, text.split_whitespace().count()))
             .collect();
-        assert_eq!(seen, [(1, None, 1), (2, Some("A".into()), 10), (7, Some("C".into()), 3)]);
+        assert_eq!(seen, [(1, None, 1), (3, Some("A".into()), 10), (11, Some("C".into()), 3)]);
+    }
+
+    #[test]
+    fn equations_inside_an_article_are_no_headings() {
+        let text = "= A =\r\n\r\nThe frequency is omega\r\n= 1 rad / s and k =\r\n1 ohm\r\n";
+        for text in [text, " = A = \n \n L \n = 1 H and C = \n \n x \n \n = 2 V and I = \n 1 \n"] {
+            let items = read_as("a.tokens", text.as_bytes()).unwrap();
+            assert_eq!(items.len(), 1, "{items:?}");
+            assert_eq!((items[0].0.name(), items[0].1.as_str()), (Some("A"), text));
+        }
     }
 
     #[test]
@@ -234,21 +333,81 @@ mod tests {
             (
                 "a.jsonl",
                 b"{\"text\": \"a\"}\n{\"te",
-                "it breaks off at byte 18, after item 1: the last record is cut off. Get the file",
+                "breaks off at byte 18, in line 2, after 1 document: the last record is cut off. Get the",
             ),
             (
                 "a.jsonl",
                 b"{\"question\": \"a\"}\n",
-                "line 1 has no key \"text\" (keys present: question). Set decontamination.text_key",
+                "line 1: no key \"text\" (keys present: question). Set decontamination.text_key",
             ),
         ] {
             let found = read_as(name, content).unwrap_err();
             assert!(found.starts_with(problem), "{found}");
         }
         for name in ["no/such.tokens", "no/such.jsonl"] {
-            let error = read(Path::new(name), "text").unwrap_err().to_string();
+            let error = contents_of(Path::new(name)).unwrap_err();
             assert!(error.starts_with(&format!("test set {name}: cannot read it: No such file")));
             assert!(error.ends_with("Check decontamination.test_sets"), "{error}");
         }
+    }
+
+    #[test]
+    fn packed_text_is_unpacked() {
+        let text = " = A = \n \n x \n \n = B = \n \n y \n";
+        let expected: Vec<_> = read_as("a.tokens", text.as_bytes()).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let gzip = gzip.finish().unwrap();
+        for name in ["a.tokens.gz", "a.txt.gz"] {
+            let items = read_as(name, &gzip).unwrap();
+            let same = |one: &(TestItem, String), other: &(TestItem, String)| {
+                (one.0.line, &one.0.title, &one.1) == (other.0.line, &other.0.title, &other.1)
+            };
+            assert!(items.len() == 2 && items.iter().zip(&expected).all(|(a, b)| same(a, b)));
+        }
+        let cut = read_as("a.tokens.gz", &gzip[..gzip.len() - 9]).unwrap_err();
+        assert!(cut.starts_with("breaks off at byte ") && cut.ends_with("Get the file anew"));
+        let misnamed = read_as("a.tokens", &gzip).unwrap_err();
+        assert!(misnamed.starts_with("its name says no compression, but its first bytes say gzip"));
+        let bzip2 = read_as("a.tokens.bz2", b"BZh91AY&SY").unwrap_err();
+        assert!(bzip2.contains("bzip2 is not read here: unpack it"), "{bzip2}");
+    }
+
+    #[test]
+    fn a_folder_or_glob_stands_for_its_files_and_must_name_their_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+        write("b.txt", "two").unwrap();
+        write("a.txt", "\n= One =\n\none\n").unwrap();
+        for path in [folder.path().to_owned(), folder.path().join("*.txt")] {
+            let items = contents_of(&path).unwrap();
+            let names: Vec<_> =
+                items.iter().map(|(item, _)| item.file.file_name().unwrap()).collect();
+            assert_eq!(names, ["a.txt", "b.txt"]);
+        }
+        write("c.tokens", "three").unwrap();
+        let error = contents_of(folder.path()).unwrap_err();
+        assert!(error.contains("c.tokens: unknown file type. In a folder or glob"), "{error}");
+        std::fs::remove_file(folder.path().join("c.tokens")).unwrap();
+        write("c.jsonl", "{\"text\": \"three\"}").unwrap();
+        let error = contents_of(folder.path()).unwrap_err();
+        assert!(error.contains("it holds files of several forms: 1 of JSONL, such as"), "{error}");
+        let error = contents_of(&folder.path().join("*.parquet")).unwrap_err();
+        assert!(error.contains("parquet: no file matches"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_refused_under_a_second_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["a.tokens", "b.tokens"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "one two").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let mut test_sets = TestSets::default();
+        test_sets.add(&file, "text").unwrap();
+        let same = test_sets.add(&file, "text").unwrap_err().to_string();
+        assert!(same.ends_with("read already. Its items would be there twice: name it once"));
+        let linked = test_sets.add(&link, "text").unwrap_err().to_string();
+        assert!(linked.contains("b.tokens: read already as ") && linked.contains("a.tokens. Its"));
+        assert_eq!(test_sets.contents.len(), 1);
     }
 }

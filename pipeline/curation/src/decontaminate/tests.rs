@@ -53,7 +53,7 @@ fn by_article(test_sets: &Decontamination, text: &str) -> Option<Shared> {
 /// Two articles: `Alpha` of 1 + 46 words (40 n-grams), `Beta` of 1 + 100.
 fn two_articles() -> String {
     format!(
-        " \n = Alpha = \n \n {} \n = = History = = \n \n = Beta = \n {} \n",
+        " \n = Alpha = \n \n {} \n \n = = History = = \n \n = Beta = \n \n {} \n",
         words("a", 45),
         words("b", 100)
     )
@@ -77,7 +77,7 @@ fn a_verbatim_article_inside_a_longer_document_is_found() {
 
 #[test]
 fn case_spacing_and_wikitext_marks_make_no_difference() {
-    let test_set = format!(" = T = \n about 3 @-@ 4 , or {} \n", words("a", 20));
+    let test_set = format!(" = T = \n \n about 3 @-@ 4 , or {} \n", words("a", 20));
     let text = format!("ABOUT 3-4; OR\n\n{}", words("A", 20).replace(' ', " \t "));
     assert!(judge(&by(article(), &test_set), &text).is_some());
 }
@@ -193,8 +193,10 @@ fn spans_are_cut_at_the_words_of_any_script() {
 #[test]
 fn overlap_is_counted_by_position_and_by_distinct_n_gram() {
     // 3 + 2 positions of 2-grams, of which "a b" stands twice.
-    let test_sets =
-        by(serde_json::json!({"ngram": {"ngram_words": 2}}), " = T = \n a b a \n = U = \n a b \n");
+    let test_sets = by(
+        serde_json::json!({"ngram": {"ngram_words": 2}}),
+        " = T = \n \n a b a \n \n = U = \n \n a b \n",
+    );
     let seen = test_sets.nothing_seen();
     for text in ["x a b y", "clean words", "A, B"] {
         let _ = test_sets.judge(&document(text), &seen);
@@ -210,24 +212,43 @@ fn overlap_is_counted_by_position_and_by_distinct_n_gram() {
         .iter()
         .map(|item| (item.line, item.id.as_deref(), item.matched_ngrams, item.ngrams))
         .collect();
-    assert_eq!(items, [(3, Some("U"), 1, 2), (1, Some("T"), 1, 3)], "largest share first");
+    assert_eq!(items, [(5, Some("U"), 1, 2), (1, Some("T"), 1, 3)], "largest share first");
 }
 
 #[test]
 fn a_test_set_that_finds_nothing_is_an_error() {
     let problem = |rules, name, content: &str| open(rules, name, content.as_bytes()).err().unwrap();
-    let short = problem(article(), "short", " = A = \n b c d \n");
+    let short = problem(article(), "short", " = A = \n \n b c d \n");
     assert!(
         short.contains("short: no item has the 8 words of an n-gram, so nothing would be found")
     );
     let title = serde_json::json!({"title": {}});
-    for (name, content) in [("a.tokens", " = <unk> = \n text \n"), ("a.jsonl", "{\"text\":\"a\"}")]
+    for (name, content) in
+        [("a.tokens", " = <unk> = \n \n text \n"), ("a.jsonl", "{\"text\":\"a\"}")]
     {
         let error = problem(title.clone(), name, content);
         assert!(error.contains("no test set has a level-1 heading without <unk>"), "{error}");
     }
     // Titles need no n-grams.
     assert_eq!(by(title, " = A = \n").num_titles(), Some(1));
+}
+
+#[test]
+fn records_without_text_are_counted_and_warned_of() {
+    let lines = format!("{{\"text\": null}}\n{{\"text\": \"{}\"}}\n", words("a", 9)).repeat(2);
+    let test_sets = open(article(), "a.jsonl", lines.as_bytes()).unwrap();
+    let found = [Contamination::Title { item: 0 }];
+    let seen = test_sets.nothing_seen();
+    let report = ContaminationReport::new(&test_sets, &seen, 9, 0, found.iter());
+    let [(file, 2)] =
+        &report.null_records.iter().map(|(file, n)| (file, *n)).collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", report.null_records)
+    };
+    assert_eq!(
+        report.warnings(),
+        [format!("2 records of the test set {file} have null for a text, and match nothing")]
+    );
 }
 
 /// N-grams of two words, as strings.
@@ -246,7 +267,7 @@ proptest! {
             articles.iter().map(|words| [&["title".to_owned()], &words[..]].concat()).collect();
         let sets: Vec<HashSet<String>> = items.iter().map(|words| grams(words)).collect();
         let test_set: String =
-            articles.iter().map(|words| format!(" = Title = \n {} \n", words.join(" "))).collect();
+            articles.iter().map(|words| format!(" = Title = \n \n {} \n \n", words.join(" "))).collect();
         let two = serde_json::json!({"ngram_words": 2});
         let by_article = by(serde_json::json!({"article": two}), &test_set);
         let by_ngram = by(serde_json::json!({"ngram": two}), &test_set);
