@@ -61,7 +61,7 @@ impl TextReader {
         };
         let byte_offset = (mark + error.utf8_error().valid_up_to()) as u64;
         let reason = RejectReason::InvalidUtf8;
-        let reject = Reject { provenance: provenance.clone(), byte_offset, reason };
+        let reject = Reject { provenance: provenance.clone(), column: None, byte_offset, reason };
         match on_bad_line {
             OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject))),
             OnBadLine::Skip => Ok(Item::Rejected(reject)),
