@@ -105,6 +105,19 @@ pub enum CorpusError {
         first: PathBuf,
     },
 
+    /// A document that memory cannot hold: most likely no document at all.
+    #[error(
+        "{}: a document of more than {bytes} bytes does not fit into memory. Look what the file \
+         unpacks to, or leave it out",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the document that were read.
+        bytes: usize,
+    },
+
     /// A file that was written while it was read.
     #[error(
         "{}: changed while it was read: {listed} bytes when the run began, {found} now. Start again \

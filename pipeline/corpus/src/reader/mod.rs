@@ -6,7 +6,7 @@
 //!
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
-//! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
+//! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
 //! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
 //!   table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
@@ -19,6 +19,7 @@ mod detection;
 mod escapes;
 mod files;
 mod form;
+mod growth;
 mod identifier;
 mod jsonl;
 mod lines;
@@ -31,6 +32,7 @@ mod reject;
 mod text_file;
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use broken::{Break, Stop};
@@ -77,6 +79,7 @@ pub struct Sources {
     total_bytes: u64,
     skipped: Vec<Skipped>,
     broken: Vec<BrokenFile>,
+    empty_files: Vec<Arc<Path>>,
 }
 
 impl Sources {
@@ -108,6 +111,7 @@ impl Sources {
             total_bytes,
             skipped: list.skipped,
             broken: Vec::new(),
+            empty_files: Vec::new(),
         })
     }
 
@@ -136,6 +140,11 @@ impl Sources {
         &self.broken
     }
 
+    /// Files read so far that held no record at all, not even one that cannot be read.
+    pub fn empty_files(&self) -> &[Arc<Path>] {
+        &self.empty_files
+    }
+
     /// The next item of the open file, or of the next file; `None` after the last.
     fn advance(&mut self) -> Result<Option<Item>, CorpusError> {
         loop {
@@ -148,6 +157,10 @@ impl Sources {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => {
                     file.check_unchanged()?;
+                    if let Some(path) = file.if_empty() {
+                        tracing::warn!("{}: holds no record", path.display());
+                        self.empty_files.push(path);
+                    }
                     None
                 }
                 Err(Stop::Broken(at)) => {
