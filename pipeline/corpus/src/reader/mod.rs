@@ -41,7 +41,7 @@ pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTre
 use files::FileList;
 pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
-use open_file::{Keys, OpenFile, PendingFile};
+use open_file::{Keys, OpenFile, ListedFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{PresentKeys, Reject, RejectReason};
 
@@ -72,7 +72,7 @@ impl Item {
 pub struct Sources {
     policy: ReadPolicy,
     /// Files still to open, the next one last.
-    pending: Vec<PendingFile>,
+    pending: Vec<ListedFile>,
     current: Option<OpenFile>,
     /// Bytes on disk of files that are done with.
     finished_bytes: u64,
@@ -96,12 +96,12 @@ impl Sources {
             pending.extend(
                 list.add(source)?
                     .into_iter()
-                    .map(|file| PendingFile::new(Arc::clone(&name), file, keys.clone())),
+                    .map(|file| ListedFile::new(Arc::clone(&name), file, keys.clone())),
             );
         }
         check_sources(sources)?;
         report_skipped(&list.skipped);
-        let total_bytes = pending.iter().map(PendingFile::bytes).sum();
+        let total_bytes = pending.iter().map(ListedFile::bytes).sum();
         pending.reverse();
         Ok(Self {
             policy,
@@ -117,7 +117,7 @@ impl Sources {
 
     /// The files that are still to be read, in result order.
     pub fn files(&self) -> impl Iterator<Item = InputFile<'_>> {
-        self.pending.iter().rev().map(PendingFile::as_input)
+        self.pending.iter().rev().map(ListedFile::as_input)
     }
 
     /// Bytes of all files together, as they lie on disk.

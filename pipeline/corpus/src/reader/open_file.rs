@@ -15,7 +15,7 @@ use crate::CorpusError;
 
 /// A file that is still to be opened.
 #[derive(Debug)]
-pub(super) struct PendingFile {
+pub(super) struct ListedFile {
     source: Arc<str>,
     path: Arc<Path>,
     bytes: u64,
@@ -52,7 +52,7 @@ impl Keys {
     }
 }
 
-impl PendingFile {
+impl ListedFile {
     pub(super) fn new(source: Arc<str>, file: SourceFile, keys: Keys) -> Self {
         Self { source, path: file.path.into(), bytes: file.bytes, form: file.form, keys }
     }
