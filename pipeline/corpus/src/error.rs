@@ -193,6 +193,20 @@ pub enum CorpusError {
         remedy: &'static str,
     },
 
+    /// An output inside a folder that is read.
+    #[error(
+        "{}: lies in the input {}, which would be read with the output in it the next time. Choose \
+         an output outside it",
+        path.display(),
+        input.display()
+    )]
+    OutputInInput {
+        /// The output.
+        path: PathBuf,
+        /// The folder or glob.
+        input: PathBuf,
+    },
+
     /// A folder that is finished and could not be given its name.
     #[error(
         "{source}. All work is done and kept in {}: move that folder to another name; the next run \

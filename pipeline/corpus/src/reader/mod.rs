@@ -5,7 +5,7 @@
 //! record that cannot be read are each an [`Item`], and files that were passed over are listed.
 //!
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
-//! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
+//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`: what a file holds, by its name and first bytes;
 //! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
 //! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
 //!   table; `text_file`: files that are one document;
@@ -24,6 +24,7 @@ mod identifier;
 mod jsonl;
 mod lines;
 mod open_file;
+mod output;
 mod parquet_file;
 mod pattern;
 mod policy;
@@ -41,7 +42,7 @@ pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTre
 use files::FileList;
 pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
-use open_file::{Keys, OpenFile, ListedFile};
+use open_file::{Keys, ListedFile, OpenFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{PresentKeys, Reject, RejectReason};
 
