@@ -5,7 +5,8 @@
 //! record that cannot be read are each an [`Item`], and files that were passed over are listed.
 //!
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
-//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`: what a file holds, by its name and first bytes;
+//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`: what
+//!   a file holds, by its name and first bytes;
 //! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
 //! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
 //!   table; `text_file`: files that are one document;

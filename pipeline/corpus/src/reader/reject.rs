@@ -13,8 +13,8 @@ pub struct Reject {
     /// The column of a Parquet file that is at fault.
     pub column: Option<String>,
     /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
-    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file, the offset in what the
-    /// column holds in the row.
+    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file,
+    /// the offset in what the column holds in the row.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
