@@ -129,6 +129,9 @@ pub(crate) fn run(
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
     let mut plan = resolved.config.validate()?;
+    for source in &plan.sources {
+        source.check_output(&args.out).map_err(|error| failure(error.into(), &args.out))?;
+    }
     if args.dry_run {
         let plan = plan.summary().map_err(|error| failure(error, &args.out))?;
         written.print(&plan, global)?;

@@ -105,6 +105,19 @@ pub enum CorpusError {
         first: PathBuf,
     },
 
+    /// A document that memory cannot hold: most likely no document at all.
+    #[error(
+        "{}: a document of more than {bytes} bytes does not fit into memory. Look what the file \
+         unpacks to, or leave it out",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the document that were read.
+        bytes: usize,
+    },
+
     /// A file that was written while it was read.
     #[error(
         "{}: changed while it was read: {listed} bytes when the run began, {found} now. Start again \
@@ -178,6 +191,20 @@ pub enum CorpusError {
         path: PathBuf,
         /// What to do about it.
         remedy: &'static str,
+    },
+
+    /// An output inside a folder that is read.
+    #[error(
+        "{}: lies in the input {}, which would be read with the output in it the next time. Choose \
+         an output outside it",
+        path.display(),
+        input.display()
+    )]
+    OutputInInput {
+        /// The output.
+        path: PathBuf,
+        /// The folder or glob.
+        input: PathBuf,
     },
 
     /// A folder that is finished and could not be given its name.

@@ -52,13 +52,8 @@ fn is_parquet(path: &Path) -> bool {
     Form::of_name(path).is_some_and(|form| form.content == Content::Parquet)
 }
 
-/// What the offset of a fault in a record of `path` counts, where it is not the bytes of the file.
-pub(super) fn of_record(path: &Path) -> &'static str {
-    if is_parquet(path) { " of the row's text" } else { of_text(path) }
-}
-
 /// What an offset into `path` counts, where it is not the bytes of the file.
-fn of_text(path: &Path) -> &'static str {
+pub(super) fn of_text(path: &Path) -> &'static str {
     Compression::of_name(path).map_or("", |_| " of its uncompressed text")
 }
 

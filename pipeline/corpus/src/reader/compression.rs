@@ -21,6 +21,9 @@ const INPUT_BYTES: usize = 128 * 1024;
 /// The largest window of a Zstandard frame, as a power of two: that of `zstd --ultra --long=31`.
 const MAX_WINDOW_LOG: u32 = 31;
 
+/// What the decoder of Zstandard says where it is not given the memory of a window.
+const NO_MEMORY: &str = "Allocation error : not enough memory";
+
 /// What a file is compressed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -130,6 +133,8 @@ impl ReadFault {
         let form = compression.name();
         if error.raw_os_error().is_some() {
             Self::System(error)
+        } else if error.to_string() == NO_MEMORY {
+            Self::System(io::Error::new(io::ErrorKind::OutOfMemory, error))
         } else if error.kind() == io::ErrorKind::UnexpectedEof {
             Self::Content(FileProblem::CutOff { form })
         } else {
@@ -220,5 +225,18 @@ fn skip_zeros(input: &mut Input) -> io::Result<()> {
         if !has_more {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn want_of_memory_is_no_damage() {
+        // The code of `ZSTD_error_memory_allocation`, as `zstd_errors.h` has it.
+        let message = zstd::zstd_safe::get_error_name(0_usize.wrapping_sub(64));
+        let fault = ReadFault::new(io::Error::other(message), Compression::Zstd);
+        assert!(matches!(fault, ReadFault::System(_)), "{message}: {fault:?}");
     }
 }

@@ -135,7 +135,7 @@ fn source_file(
 }
 
 /// What a source says about names.
-struct Names {
+pub(super) struct Names {
     reads: Reads,
     /// Files of a folder to read; all of them where this is `None`.
     include: Option<GlobSet>,
@@ -152,7 +152,7 @@ enum Reads {
 }
 
 impl Names {
-    fn of(source: &SourceConfig) -> Result<Self, CorpusError> {
+    pub(super) fn of(source: &SourceConfig) -> Result<Self, CorpusError> {
         let of_content = |content| Self {
             reads: Reads::Known(Some(content)),
             include: None,
@@ -175,6 +175,11 @@ impl Names {
             include: is_selective.then(|| compiled(include)).transpose()?,
             exclude: compiled(exclude)?,
         })
+    }
+
+    /// Whether the source leaves the file or folder at `relative` out.
+    pub(super) fn leaves_out(&self, relative: &Path) -> bool {
+        self.exclude.is_match(relative)
     }
 
     /// The form in which a file is to be read, or why it is refused. `is_chosen` says that the file was named or
@@ -223,7 +228,7 @@ impl Walk<'_> {
                 entry.path().strip_prefix(self.root).expect("a walk stays below its root");
             let is_folder =
                 entry.file_type().is_dir() || entry.path_is_symlink() && entry.path().is_dir();
-            let is_wanted = !self.names.exclude.is_match(relative)
+            let is_wanted = !self.names.leaves_out(relative)
                 && if is_folder { self.enters(relative) } else { self.selects(relative) };
             let reason = self.reason_to_skip(&entry, is_folder, is_wanted, relative);
             if is_wanted && reason.is_none() && !is_folder {

@@ -118,6 +118,7 @@ impl Origin {
     fn reject(&self, line_offset: u64, fault: Fault) -> Reject {
         Reject {
             provenance: self.provenance(None),
+            column: None,
             byte_offset: line_offset + fault.offset as u64,
             reason: fault.reason,
         }

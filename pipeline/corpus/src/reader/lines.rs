@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::broken::{Break, FileProblem, Stop};
 use super::compression::{Decoder, ReadFault};
 use super::form::{Form, check_encoding};
+use super::growth::grow;
 use crate::CorpusError;
 use crate::mapped::MappedFile;
 
@@ -163,7 +164,7 @@ impl DecodedLines {
         self.filled -= self.start;
         self.start = 0;
         if self.filled == self.buffer.len() {
-            self.buffer.resize(2 * self.filled, 0);
+            grow(&mut self.buffer, 2 * self.filled, &self.path)?;
         }
         match self.decoder.read(&mut self.buffer[self.filled..]) {
             Ok(0) => self.end = Some(TextEnd::Sound),

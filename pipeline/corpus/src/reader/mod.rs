@@ -5,8 +5,9 @@
 //! record that cannot be read are each an [`Item`], and files that were passed over are listed.
 //!
 //! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
-//! - `files`, `pattern`: which files it consists of; `form`: what a file holds, by its name and first bytes;
-//! - `compression`, `lines`: its bytes, unpacked, and cut into lines;
+//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`: what
+//!   a file holds, by its name and first bytes;
+//! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
 //! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
 //!   table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
@@ -19,10 +20,12 @@ mod detection;
 mod escapes;
 mod files;
 mod form;
+mod growth;
 mod identifier;
 mod jsonl;
 mod lines;
 mod open_file;
+mod output;
 mod parquet_file;
 mod pattern;
 mod policy;
@@ -31,6 +34,7 @@ mod reject;
 mod text_file;
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use broken::{Break, Stop};
@@ -39,7 +43,7 @@ pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTre
 use files::FileList;
 pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
-use open_file::{Keys, OpenFile, PendingFile};
+use open_file::{Keys, ListedFile, OpenFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{PresentKeys, Reject, RejectReason};
 
@@ -70,13 +74,14 @@ impl Item {
 pub struct Sources {
     policy: ReadPolicy,
     /// Files still to open, the next one last.
-    pending: Vec<PendingFile>,
+    pending: Vec<ListedFile>,
     current: Option<OpenFile>,
     /// Bytes on disk of files that are done with.
     finished_bytes: u64,
     total_bytes: u64,
     skipped: Vec<Skipped>,
     broken: Vec<BrokenFile>,
+    empty_files: Vec<Arc<Path>>,
 }
 
 impl Sources {
@@ -93,12 +98,12 @@ impl Sources {
             pending.extend(
                 list.add(source)?
                     .into_iter()
-                    .map(|file| PendingFile::new(Arc::clone(&name), file, keys.clone())),
+                    .map(|file| ListedFile::new(Arc::clone(&name), file, keys.clone())),
             );
         }
         check_sources(sources)?;
         report_skipped(&list.skipped);
-        let total_bytes = pending.iter().map(PendingFile::bytes).sum();
+        let total_bytes = pending.iter().map(ListedFile::bytes).sum();
         pending.reverse();
         Ok(Self {
             policy,
@@ -108,12 +113,13 @@ impl Sources {
             total_bytes,
             skipped: list.skipped,
             broken: Vec::new(),
+            empty_files: Vec::new(),
         })
     }
 
     /// The files that are still to be read, in result order.
     pub fn files(&self) -> impl Iterator<Item = InputFile<'_>> {
-        self.pending.iter().rev().map(PendingFile::as_input)
+        self.pending.iter().rev().map(ListedFile::as_input)
     }
 
     /// Bytes of all files together, as they lie on disk.
@@ -136,6 +142,11 @@ impl Sources {
         &self.broken
     }
 
+    /// Files read so far that held no record at all, not even one that cannot be read.
+    pub fn empty_files(&self) -> &[Arc<Path>] {
+        &self.empty_files
+    }
+
     /// The next item of the open file, or of the next file; `None` after the last.
     fn advance(&mut self) -> Result<Option<Item>, CorpusError> {
         loop {
@@ -148,6 +159,10 @@ impl Sources {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => {
                     file.check_unchanged()?;
+                    if let Some(path) = file.if_empty() {
+                        tracing::warn!("{}: holds no record", path.display());
+                        self.empty_files.push(path);
+                    }
                     None
                 }
                 Err(Stop::Broken(at)) => {

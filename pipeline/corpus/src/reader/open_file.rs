@@ -15,7 +15,7 @@ use crate::CorpusError;
 
 /// A file that is still to be opened.
 #[derive(Debug)]
-pub(super) struct PendingFile {
+pub(super) struct ListedFile {
     source: Arc<str>,
     path: Arc<Path>,
     bytes: u64,
@@ -52,7 +52,7 @@ impl Keys {
     }
 }
 
-impl PendingFile {
+impl ListedFile {
     pub(super) fn new(source: Arc<str>, file: SourceFile, keys: Keys) -> Self {
         Self { source, path: file.path.into(), bytes: file.bytes, form: file.form, keys }
     }
@@ -78,7 +78,7 @@ impl PendingFile {
             }
             Keys::Text => Reader::Text(TextReader::new(source, path.clone(), form)),
         };
-        Ok(OpenFile { path, bytes, documents: 0, reader })
+        Ok(OpenFile { path, bytes, documents: 0, has_records: false, reader })
     }
 }
 
@@ -99,6 +99,8 @@ pub(super) struct OpenFile {
     bytes: u64,
     /// Documents read from it so far.
     documents: u64,
+    /// Whether anything was found in it: a document, or a record that cannot be read.
+    has_records: bool,
     reader: Reader,
 }
 
@@ -117,8 +119,14 @@ impl OpenFile {
             Reader::Parquet(reader) => reader.next_item(on_bad_line),
             Reader::Text(reader) => reader.next_item(on_bad_line),
         }?;
+        self.has_records |= item.is_some();
         self.documents += u64::from(item.as_ref().is_some_and(Item::is_document));
         Ok(item)
+    }
+
+    /// The file, where it is read to its end and held no record at all.
+    pub(super) fn if_empty(&self) -> Option<Arc<Path>> {
+        (!self.has_records).then(|| self.path.clone())
     }
 
     /// Size of the file on disk.

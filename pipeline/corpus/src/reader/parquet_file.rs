@@ -40,8 +40,14 @@ pub(super) struct ParquetReader {
 /// What a row holds of what matters; `None` stands for `null`.
 struct Row {
     text: Option<ByteArray>,
-    id: Option<String>,
+    id: Option<Id>,
     title: Option<ByteArray>,
+}
+
+/// The identifier of a row.
+enum Id {
+    Number(String),
+    Text(ByteArray),
 }
 
 impl std::fmt::Debug for ParquetReader {
@@ -86,46 +92,61 @@ impl ParquetReader {
     }
 
     fn item(&self, row: Row, on_bad_line: OnBadLine) -> Result<Item, CorpusError> {
+        let fault = self.first_fault(&row);
         let provenance = Provenance {
             source: self.source.clone(),
             file: self.path.clone(),
             line: Some(self.rows),
-            id: row.id,
+            id: row.id.map(|id| match id {
+                Id::Number(id) => id,
+                Id::Text(id) => replaced(&id),
+            }),
         };
-        let Some(text) = row.text else { return Ok(Item::NullText(provenance)) };
-        let strings =
-            decode(&text).and_then(|text| Ok((text, row.title.as_ref().map(decode).transpose()?)));
-        let offset = match strings {
-            Ok((text, title)) => {
-                return Ok(Item::Document(Document { provenance, title, text }));
-            }
-            Err(offset) => offset,
-        };
-        let reject = Reject {
+        let reject = fault.map(|(column, offset)| Reject {
             provenance: provenance.clone(),
+            column: Some(column.to_owned()),
             byte_offset: offset as u64,
             reason: RejectReason::InvalidUtf8,
-        };
-        match on_bad_line {
-            OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject))),
-            OnBadLine::Skip => Ok(Item::Rejected(reject)),
-            OnBadLine::Replace => {
-                let replaced =
-                    |bytes: &ByteArray| String::from_utf8_lossy(bytes.data()).into_owned();
-                let document = Document {
-                    provenance,
-                    title: row.title.as_ref().map(replaced),
-                    text: replaced(&text),
-                };
-                Ok(Item::Repaired(document, reject))
+        });
+        let reject = match (reject, on_bad_line) {
+            (Some(reject), OnBadLine::Fail) => {
+                return Err(CorpusError::BadRecord(Box::new(reject)));
             }
-        }
+            (Some(reject), OnBadLine::Skip) => return Ok(Item::Rejected(reject)),
+            (reject, _) => reject,
+        };
+        let Some(text) = row.text else { return Ok(Item::NullText(provenance)) };
+        let title = row.title.as_ref().map(replaced);
+        let document = Document { provenance, title, text: replaced(&text) };
+        Ok(match reject {
+            Some(reject) => Item::Repaired(document, reject),
+            None => Item::Document(document),
+        })
+    }
+
+    /// The first column of a row whose string is no UTF-8, and the offset of the fault in it.
+    fn first_fault(&self, row: &Row) -> Option<(&str, usize)> {
+        let ParquetConfig { text_column, id_column, title_column } = &*self.config;
+        let id = match &row.id {
+            Some(Id::Text(id)) => Some(id),
+            Some(Id::Number(_)) | None => None,
+        };
+        [
+            (Some(text_column), row.text.as_ref()),
+            (Some(id_column), id),
+            (title_column.as_ref(), row.title.as_ref()),
+        ]
+        .into_iter()
+        .find_map(|(column, bytes)| {
+            let error = std::str::from_utf8(bytes?.data()).err()?;
+            Some((column?.as_str(), error.valid_up_to()))
+        })
     }
 }
 
-/// The string that `bytes` are, or the offset of the first that is none.
-fn decode(bytes: &ByteArray) -> Result<String, usize> {
-    std::str::from_utf8(bytes.data()).map(str::to_owned).map_err(|error| error.valid_up_to())
+/// The string that `bytes` are, with U+FFFD for what is no character.
+fn replaced(bytes: &ByteArray) -> String {
+    String::from_utf8_lossy(bytes.data()).into_owned()
 }
 
 /// An open file, and the row group that is read.
@@ -255,29 +276,18 @@ fn read_texts(column: &mut ColumnReader) -> Result<Vec<Option<ByteArray>>, Parqu
     }
 }
 
-fn read_ids(
-    column: &mut ColumnReader,
-    is_unsigned: bool,
-) -> Result<Vec<Option<String>>, ParquetError> {
-    fn written<T>(ids: Vec<Option<T>>, write: impl Fn(T) -> String) -> Vec<Option<String>> {
-        ids.into_iter().map(|id| id.map(&write)).collect()
+fn read_ids(column: &mut ColumnReader, is_unsigned: bool) -> Result<Vec<Option<Id>>, ParquetError> {
+    fn ids<T>(values: Vec<Option<T>>, id: impl Fn(T) -> Id) -> Vec<Option<Id>> {
+        values.into_iter().map(|value| value.map(&id)).collect()
     }
     Ok(match column {
-        ColumnReader::ByteArrayColumnReader(reader) => {
-            written(read_values(reader)?, |id| String::from_utf8_lossy(id.data()).into_owned())
-        }
-        ColumnReader::Int32ColumnReader(reader) if is_unsigned => {
-            written(read_values(reader)?, |id| id.cast_unsigned().to_string())
-        }
-        ColumnReader::Int64ColumnReader(reader) if is_unsigned => {
-            written(read_values(reader)?, |id| id.cast_unsigned().to_string())
-        }
-        ColumnReader::Int32ColumnReader(reader) => {
-            written(read_values(reader)?, |id| id.to_string())
-        }
-        ColumnReader::Int64ColumnReader(reader) => {
-            written(read_values(reader)?, |id| id.to_string())
-        }
+        ColumnReader::ByteArrayColumnReader(reader) => ids(read_values(reader)?, Id::Text),
+        ColumnReader::Int32ColumnReader(reader) => ids(read_values(reader)?, |id| {
+            Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
+        }),
+        ColumnReader::Int64ColumnReader(reader) => ids(read_values(reader)?, |id| {
+            Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
+        }),
         _ => return Err(ParquetError::General("a column of identifiers holds none".to_owned())),
     })
 }

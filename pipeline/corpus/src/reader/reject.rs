@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::broken::of_record;
+use super::broken::of_text;
 use crate::Provenance;
 
 /// A record that cannot be read as it stands.
@@ -10,9 +10,11 @@ use crate::Provenance;
 pub struct Reject {
     /// File and line.
     pub provenance: Provenance,
+    /// The column of a Parquet file that is at fault.
+    pub column: Option<String>,
     /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
-    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file, the offset in the text of
-    /// the row.
+    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file,
+    /// the offset in what the column holds in the row.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
@@ -21,8 +23,12 @@ pub struct Reject {
 /// `FILE:LINE: REASON (byte N). REMEDY`; where the fault has no place inside the record, the record's is told at the end.
 impl fmt::Display for Reject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { provenance, byte_offset, reason } = self;
-        let (remedy, of_text) = (reason.remedy(), of_record(&provenance.file));
+        let Self { provenance, column, byte_offset, reason } = self;
+        let remedy = reason.remedy();
+        let of_text = match column {
+            Some(column) => format!(" of column \"{column}\""),
+            None => of_text(&provenance.file).to_owned(),
+        };
         match reason {
             RejectReason::MissingKey { .. } => write!(
                 formatter,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::broken::{Break, FileProblem, Stop};
 use super::compression::{Compression, Decoder, ReadFault};
 use super::form::{Form, check_encoding};
+use super::growth::grow;
 use super::record::without_mark;
 use super::reject::{Reject, RejectReason};
 use super::{Item, OnBadLine};
@@ -61,7 +62,7 @@ impl TextReader {
         };
         let byte_offset = (mark + error.utf8_error().valid_up_to()) as u64;
         let reason = RejectReason::InvalidUtf8;
-        let reject = Reject { provenance: provenance.clone(), byte_offset, reason };
+        let reject = Reject { provenance: provenance.clone(), column: None, byte_offset, reason };
         match on_bad_line {
             OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject))),
             OnBadLine::Skip => Ok(Item::Rejected(reject)),
@@ -89,7 +90,7 @@ fn decode(
     let mut bytes = Vec::new();
     loop {
         let filled = bytes.len();
-        bytes.resize(filled + PIECE_BYTES, 0);
+        grow(&mut bytes, filled + PIECE_BYTES, file)?;
         let result = decoder.read(&mut bytes[filled..]);
         bytes.truncate(filled + result.as_ref().map_or(0, |&count| count));
         check_encoding(file, &bytes)?;

@@ -37,6 +37,41 @@ fn file_that_changes_while_it_is_read_is_refused_and_progress_never_goes_back() 
 }
 
 #[test]
+fn output_among_the_files_that_are_read_is_refused() {
+    let input = Input::new(&[("in/a.jsonl", b""), ("in/deep/b.jsonl", b"")]);
+    let refuses = |source: &SourceConfig, out: &str| match source.check_output(&input.path(out)) {
+        Ok(()) => false,
+        Err(CorpusError::OutputInInput { .. }) => true,
+        Err(error) => panic!("{error}"),
+    };
+    std::os::unix::fs::symlink(input.path("in"), input.path("link")).unwrap();
+    for (path, out, is_refused) in [
+        ("in", "in/out", true),
+        ("in", "in/new/out", true),
+        ("in", "in", true),
+        ("in", "link/out", true),
+        ("link", "in/out", true),
+        ("in", "in/.out", false),
+        ("in", "out", false),
+        ("in", "in-out", false),
+        ("in/a.jsonl", "in/out", false),
+        ("in/*.jsonl", "in/out", false),
+        ("in/*/*.jsonl", "in/out", true),
+        ("in/**/*.jsonl", "in/out", true),
+    ] {
+        assert_eq!(refuses(&input.jsonl(&[path]), out), is_refused, "{path} {out}");
+    }
+    assert!(refuses(&input.text(&[], &[]), "out"));
+    assert!(!refuses(&input.text(&[], &["out"]), "out/data"));
+    let error = input.jsonl(&["in"]).check_output(&input.path("in/out")).unwrap_err();
+    assert_eq!(
+        input.message(&error),
+        "in/out: lies in the input in, which would be read with the output in it the next time. \
+         Choose an output outside it"
+    );
+}
+
+#[test]
 fn order_is_sources_then_files_by_path_then_lines() {
     let line = |text: &str| format!("{{\"text\":\"{text}\"}}\n");
     let input = Input::new(&[

@@ -162,7 +162,7 @@ fn text_that_is_no_utf8_is_one_bad_row() {
     let error = read(OnBadLine::Fail).find_map(Result::err).unwrap();
     let message = input.message(&error);
     assert!(
-        message.starts_with("a.parquet:4: invalid UTF-8 (byte 1 of the row's text). Use"),
+        message.starts_with("a.parquet:4: invalid UTF-8 (byte 1 of column \"text\"). Use"),
         "{message}"
     );
     let rejects =
@@ -171,6 +171,26 @@ fn text_that_is_no_utf8_is_one_bad_row() {
     let repaired = read(OnBadLine::Replace).nth(3).unwrap().unwrap();
     let Item::Repaired(document, _) = repaired else { panic!("{repaired:?}") };
     assert_eq!(document.text, "f\u{fffd}ur é😀");
+}
+
+#[test]
+fn fault_in_a_title_or_an_identifier_names_its_column() {
+    for column in ["title", "id"] {
+        let wrong = ByteArray::from(vec![b'a', 0xff]);
+        let file = with_id::<ByteArrayType>(&format!("binary {column} (UTF8)"), wrong);
+        let input = Input::new(&[("a.parquet", &file)]);
+        let config = if column == "title" { titled() } else { ParquetConfig::default() };
+        let source = || source(input.path("a.parquet"), config.clone());
+        let error = open(source(), OnBadLine::Fail).find_map(Result::err).unwrap();
+        let start = format!("a.parquet:1: invalid UTF-8 (byte 1 of column \"{column}\"). Use");
+        assert!(input.message(&error).starts_with(&start), "{error}");
+        let found = items(source(), OnBadLine::Skip);
+        assert!(matches!(found[..], [Item::Rejected(_)]), "{found:?}");
+        let found = items(source(), OnBadLine::Replace);
+        let [Item::Repaired(document, _)] = &found[..] else { panic!("{found:?}") };
+        let replaced = document.title.as_ref().or(document.provenance.id.as_ref());
+        assert_eq!(replaced.map(String::as_str), Some("a\u{fffd}"));
+    }
 }
 
 #[test]

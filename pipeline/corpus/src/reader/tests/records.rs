@@ -145,6 +145,21 @@ fn empty_file_has_no_documents_and_line_ends_may_be_dos() {
 }
 
 #[test]
+fn files_without_a_record_are_listed_and_others_are_not() {
+    let input = Input::new(&[
+        ("a.jsonl", b""),
+        ("b.jsonl", b"\n"),
+        ("c.jsonl", b"{\"text\":null}\n"),
+        ("d.jsonl.gz", &gzip(b"")),
+    ]);
+    let names = ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl.gz"];
+    let mut sources = open(input.jsonl(&names), OnBadLine::Skip);
+    assert_eq!(sources.by_ref().filter(Result::is_ok).count(), 2);
+    let empty: Vec<PathBuf> = sources.empty_files().iter().map(|path| path.to_path_buf()).collect();
+    assert_eq!(empty, [input.path("a.jsonl"), input.path("d.jsonl.gz")]);
+}
+
+#[test]
 fn utf16_is_refused_with_its_remedy() {
     let utf16 = |mark: [u8; 2]| {
         [&mark[..], &"{\"text\":\"a\"}\n".bytes().flat_map(|it| [it, 0]).collect::<Vec<_>>()]
