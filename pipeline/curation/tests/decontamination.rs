@@ -201,7 +201,8 @@ fn titles_are_compared_with_level_1_headings() {
     workspace.write("in/a.jsonl", &lines);
     let test_set = workspace.write(
         "wiki.tokens",
-        " = Tom @-@ Tit 's = \n \n text \n \n = Robert Boulter = \n \n = = Career = = \n \n = Dick <unk> = \n",
+        " = Tom @-@ Tit 's = \n \n text \n \n = Robert Boulter = \n \n = = Career = = \n \n \
+         = Dick <unk> = \n",
     );
     let mut config = by_ngram(&workspace, test_set.clone());
     let keys = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
@@ -266,7 +267,8 @@ fn wikitext_and_lambada_overlap_as_is_known() {
     assert_eq!((report.documents_in, report.documents_kept), (5_154, 1));
     let contamination = report.contamination.unwrap();
     let [of_wiki, of_lambada] = &contamination.overlap[0].test_sets[..] else { panic!("two") };
-    // As one stream it has 206,591 positions; between two of its 60 items there are 7 n-grams that are of neither.
+    // As one stream it has 206,591 positions; between two of its 60 items there are 7 n-grams that
+    // are of neither.
     assert_eq!((of_wiki.ngrams, of_wiki.matched_ngrams), (206_591 - 7 * 59, 0));
     assert_eq!((of_lambada.ngrams, of_lambada.share), (280_356, 1.0));
 }

@@ -333,7 +333,7 @@ mod tests {
             (
                 "a.jsonl",
                 b"{\"text\": \"a\"}\n{\"te",
-                "breaks off at byte 18, in line 2, after 1 document: the last record is cut off. Get the",
+                "breaks off at byte 18, in line 2, after 1 document: the last record is cut off. Get",
             ),
             (
                 "a.jsonl",

@@ -267,7 +267,7 @@ proptest! {
             articles.iter().map(|words| [&["title".to_owned()], &words[..]].concat()).collect();
         let sets: Vec<HashSet<String>> = items.iter().map(|words| grams(words)).collect();
         let test_set: String =
-            articles.iter().map(|words| format!(" = Title = \n \n {} \n \n", words.join(" "))).collect();
+            articles.iter().map(|words| format!(" = Title = \n\n {} \n\n", words.join(" "))).collect();
         let two = serde_json::json!({"ngram_words": 2});
         let by_article = by(serde_json::json!({"article": two}), &test_set);
         let by_ngram = by(serde_json::json!({"ngram": two}), &test_set);
