@@ -241,10 +241,10 @@ pub enum TrainError {
         remedy: &'static str,
     },
 
-    /// The machine cannot hold what training keeps of the model.
+    /// The machine cannot hold what training keeps of the model and of a micro-batch.
     #[error(
-        "weights, gradients and optimizer take {} on {ranks} rank{}, and this machine has {}; \
-         choose a smaller model{}",
+        "weights, gradients, optimizer and activations take {} on {ranks} rank{}, and this machine \
+         has {}; choose a smaller model, a smaller batch.micro_batch_size{}",
         gibibytes(*needed),
         if *ranks == 1 { "" } else { "s" },
         gibibytes(*present),
