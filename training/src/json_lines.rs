@@ -24,8 +24,8 @@ pub(crate) struct JsonLines {
 
 impl JsonLines {
     /// Opens the log at `path` of a run that goes on after `done_steps` steps; makes it where there
-    /// is none. Hands every line up to there to `keeps`, with its step: the first one that is not to
-    /// be kept goes, and all behind it.
+    /// is none. Hands every line up to there to `keeps`, with its step: the first one that is not
+    /// to be kept goes, and all behind it.
     ///
     /// # Errors
     ///

@@ -91,7 +91,7 @@ pub(crate) struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run that goes on after `done_steps` steps, in a process that began at `started`.
+    /// The log of a run that goes on after `done_steps` steps, in a process begun at `started`.
     pub(crate) fn open(
         plan: &TrainPlan,
         done_steps: u64,

@@ -32,9 +32,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint folder, or the newest complete one in a run folder or in its `checkpoints`
-    /// folder: the one that `latest` names, unless a later one verifies, which a death between the
-    /// two leaves.
+    /// Opens a checkpoint folder, or the newest complete one in a run folder or in its
+    /// `checkpoints` folder: the one that `latest` names, unless a later one verifies, which a
+    /// death between the two leaves.
     ///
     /// Reads every file once to compare it with the manifest.
     ///

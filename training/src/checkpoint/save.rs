@@ -84,7 +84,7 @@ fn write<B: Backend, M: Module<B>>(
     written
 }
 
-/// Deletes what a failed save has written: on a full disk it would be in the way of what comes next.
+/// Deletes what a failed save has written: on a full disk it would be in the way.
 fn clear_away(partial: &Path) {
     match fs::remove_dir_all(partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
