@@ -94,7 +94,7 @@ fn clear_away(partial: &Path) {
     }
 }
 
-/// [`write`] by way of the folder `partial`, which a failure leaves.
+/// [`write()`] by way of the folder `partial`, which a failure leaves.
 fn write_whole<B: Backend, M: Module<B>>(
     snapshot: &Snapshot<'_, M>,
     checkpoints: &Path,
