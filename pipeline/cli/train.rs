@@ -145,6 +145,8 @@ impl TrainDryRun {
 /// What the run came to, as a table, and how to go on where it was stopped.
 pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     let loss = |loss: Option<f64>| loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}"));
+    let speed =
+        |speed: Option<f64>| speed.map_or_else(|| "-".into(), |speed| format!("{speed:.0}"));
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let count = |count: u64| indicatif::HumanCount(count).to_string();
     let steps = match report.stopped {
@@ -163,7 +165,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
             loss(report.final_loss),
         ),
         row("validation loss", loss(report.validation_loss)),
-        row("tokens per second", format!("{:.0}", report.tokens_per_second)),
+        row("tokens per second", speed(report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),
         row("checkpoint", report.checkpoint.display().to_string()),
     ]);

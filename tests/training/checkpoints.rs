@@ -261,6 +261,31 @@ fn broken_checkpoint_of_a_later_step_never_costs_a_good_one() {
 }
 
 #[test]
+fn complete_checkpoint_that_is_later_than_latest_is_taken() {
+    let (_workbench, run, folder) = trained(every_step);
+    fs::write(run.join("checkpoints/latest"), "step-8\n").unwrap();
+    assert_eq!(Checkpoint::open(&run).unwrap().folder(), folder);
+    fs::write(folder.join("model.safetensors"), "broken").unwrap();
+    assert_eq!(Checkpoint::open(&run).unwrap().step(), 9, "broken ones are passed over");
+}
+
+#[test]
+fn failed_save_leaves_nothing_half_written() {
+    let workbench = Workbench::new(101);
+    let run = workbench.new_run();
+    let plan = micro(|config| set_layout(config, (2, 1))).validate(workbench.paths(&run)).unwrap();
+    training::train(&plan, &super::StopAfter::new(5)).unwrap();
+    // What is in the way of the last checkpoint is no folder, and is not deleted.
+    let obstacle = run.join("checkpoints/step-10");
+    fs::write(&obstacle, "mine").unwrap();
+    let error = training::train(&plan, &corpus::Silent).unwrap_err().to_string();
+    assert!(error.contains("cannot delete"), "{error}");
+    assert!(!run.join("checkpoints/.step-10.partial").exists());
+    assert_eq!(fs::read_to_string(&obstacle).unwrap(), "mine");
+    assert_eq!(Checkpoint::open(&run).unwrap().step(), 5);
+}
+
+#[test]
 fn latest_that_names_nothing_does_not_hide_what_is_there() {
     let (_workbench, run, folder) = trained(every_step);
     fs::write(run.join("checkpoints/latest"), "junk\n").unwrap();

@@ -80,12 +80,32 @@ fn plan_of_several_copies_counts_what_they_exchange() {
         });
         Workbench::new(101).validate(config).unwrap().summary()
     };
+    assert_eq!(plan((1, 3)).all_reduces_per_step, 0, "one rank holds the model");
+    assert_eq!(plan((1, 3)).all_reduce_bytes_per_step, 0);
     let (one, three) = (plan((2, 1)), plan((2, 3)));
     assert_eq!((one.grad_accumulation_steps, three.grad_accumulation_steps), (6, 2));
     assert_eq!(three.gradient_all_reduce_bytes_per_step, 4 * three.parameters_per_rank);
     assert_eq!(three.bytes_per_rank, one.bytes_per_rank);
     assert_eq!((three.tokens_per_step, three.tokens_total), (24 * 16, 10 * 24 * 16));
     assert_eq!((three.tensor_parallel_size, three.data_parallel_size), (2, 3));
+}
+
+#[test]
+fn plan_of_a_huge_batch_counts_no_less_than_there_is() {
+    let plan = |size| {
+        let config = micro(|config| {
+            config.batch.micro_batch_size = number(size);
+            config.batch.global_batch_size = number(size);
+            set_layout(config, (2, 1));
+        });
+        Workbench::new(101).validate(config).unwrap().summary()
+    };
+    let (large, huge) = (plan(1_000_000_000_000_000), plan(100_000_000_000_000_000));
+    let least = 1_000_000_000_000_000 * 16 * 32;
+    assert!(large.bytes_per_rank.activations > least);
+    assert_eq!(huge.bytes_per_rank.activations, u64::MAX);
+    assert_eq!(huge.all_reduce_bytes_per_step, u64::MAX);
+    assert_eq!(huge.gathered_logits_numbers, u64::MAX);
 }
 
 #[test]

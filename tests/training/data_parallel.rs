@@ -232,3 +232,43 @@ fn only_the_first_copy_writes() {
     assert_eq!(names.len(), 2, "step-3 and latest");
     assert!(report.checkpoint.ends_with("checkpoints/step-3"));
 }
+
+#[test]
+fn samples_that_are_logged_are_those_that_the_copies_take() {
+    for (micro_batch_size, copies) in [(4, 1), (2, 2), (1, 2), (1, 4)] {
+        let plan = Workbench::new(101)
+            .validate(micro(|config| {
+                config.batch.micro_batch_size = number(micro_batch_size);
+                set_layout(config, (1, copies));
+            }))
+            .unwrap();
+        // By copy and step, the tokens of its samples.
+        let taken = launch(plan.parallel, |rank| {
+            let tokens_of = |step| {
+                let mut tokens = Vec::new();
+                for batch in plan.micro_batches(step, &rank.data_parallel) {
+                    let batch = batch?;
+                    let inputs = batch.tokens.chunks_exact(batch.seq_length);
+                    for (inputs, targets) in
+                        inputs.zip(batch.targets.chunks_exact(batch.seq_length))
+                    {
+                        assert_eq!(inputs[1..], targets[..batch.seq_length - 1]);
+                        tokens.push(inputs[0]);
+                        tokens.extend_from_slice(targets);
+                    }
+                }
+                Ok(tokens)
+            };
+            (1..=10).map(tokens_of).collect::<Result<Vec<_>, TrainError>>()
+        })
+        .unwrap();
+        for (place, step) in (1..=10).enumerate() {
+            let taken: Vec<u32> = taken.iter().flat_map(|copy| copy[place].clone()).collect();
+            let mut logged = Vec::new();
+            for sample in plan.sample_ids(step) {
+                plan.train.samples.samples().read(sample, &mut logged).unwrap();
+            }
+            assert_eq!(taken, logged, "{copies} copies, step {step}");
+        }
+    }
+}

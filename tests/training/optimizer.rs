@@ -49,6 +49,27 @@ fn gpt2_schedule_equals_the_reference() {
 }
 
 #[test]
+fn original_rule_follows_the_original_where_the_warm_up_is_longer_than_half_the_run() {
+    let schedule = |decay, warmup_steps| LrSchedule {
+        peak: 1.0,
+        min: 0.0,
+        warmup_steps,
+        train_steps: 10,
+        decay,
+        rule: ScheduleRule::MegatronV1,
+    };
+    // The counted step stops at 10 - 8 = 2; the warm-up lasts until step 8 all the same.
+    let linear = schedule(Decay::Linear, 8);
+    for (step, expected) in [(0, 0.0), (1, 0.125), (2, 0.25), (5, 0.25), (8, 0.25), (9, 1.6)] {
+        assert!((linear.at(step) - expected).abs() < 1e-15, "step {step}: {}", linear.at(step));
+    }
+    let cosine = schedule(Decay::Cosine, 8).at(9);
+    let expected = 0.5 * (1.0 + (-0.6 * std::f64::consts::PI).cos());
+    assert!((cosine - expected).abs() < 1e-15, "{cosine}");
+    assert_eq!(schedule(Decay::Cosine, 12).at(5), 0.0, "never negative");
+}
+
+#[test]
 fn bert_schedule_equals_the_reference() {
     check_schedule(
         "lr_bert.json",

@@ -109,3 +109,31 @@ fn warm_up_longer_than_the_run_is_told() {
         "told on standard error"
     );
 }
+
+#[test]
+fn batch_that_the_memory_cannot_hold_is_refused() {
+    let workbench = Workbench::new(101);
+    let huge = "1000000000000000";
+    let flags = [
+        "--set",
+        &format!("batch.micro_batch_size={huge}"),
+        "--set",
+        &format!("batch.global_batch_size={huge}"),
+    ];
+    let run = train(&workbench, &workbench.new_run(), &flags);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("a smaller batch.micro_batch_size"), "{}", run.stderr);
+}
+
+#[test]
+fn metrics_without_lines_of_done_steps_are_told() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    train(&workbench, &out, &[]).success();
+    let log = out.join("metrics.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let kept: Vec<&str> = text.lines().take(5).collect();
+    fs::write(&log, kept.join("\n") + "\n").unwrap();
+    let run = train(&workbench, &out, &[]).success();
+    assert!(run.stderr.contains("steps 6 to 10 are done but have no line"), "{}", run.stderr);
+}

@@ -1,10 +1,13 @@
 //! Whole runs through `train`: what may change a loss and what must not.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corpus::Silent;
+use corpus::{Observer, Silent, Unit};
 use training::config::ValidationConfig;
+use training::error::NonFinite;
 use training::plan::Resume;
 use training::{TrainError, TrainReport, train};
 
@@ -282,14 +285,133 @@ fn log_of_samples_is_written_on_request_and_goes_on_once_begun() {
         let plan = micro(|_| {}).validate(paths).unwrap();
         train(&plan, &StopAfter::new(stop)).unwrap()
     };
-    train_until(0, false);
+    train_until(2, false);
     assert!(!out.join("samples.jsonl").exists());
     train_until(3, true);
     train_until(7, false);
     let samples = logged_samples(&out);
-    assert_eq!((samples.len(), samples[0].len()), (7, 4));
+    assert_eq!((samples.len(), samples[0].len()), (7, 4), "the first two steps are there too");
     let (_, unbroken) = workbench.train(micro(|_| {}));
     assert_eq!(samples, logged_samples(&unbroken)[..7]);
+}
+
+/// Leaves the first `count` lines of a file.
+fn cut(path: &Path, count: usize) {
+    let text = fs::read_to_string(path).unwrap();
+    let kept: Vec<&str> = text.lines().take(count).collect();
+    fs::write(path, kept.join("\n") + "\n").unwrap();
+}
+
+#[test]
+fn log_of_samples_that_lost_lines_gets_them_back() {
+    let workbench = Workbench::new(101);
+    let config = || micro(|config| config.checkpoint.interval_steps = Some(steps(4)));
+    let (_, unbroken) = workbench.train(config());
+    let (_, killed) = workbench.train(config());
+    fs::remove_dir_all(killed.join("checkpoints/step-10")).unwrap();
+    let log = killed.join("samples.jsonl");
+    cut(&log, 5);
+    workbench.train_into(&killed, config());
+    assert_eq!(logged_samples(&killed), logged_samples(&unbroken));
+
+    // A line in the middle, of a run that is finished.
+    let text = fs::read_to_string(&log).unwrap();
+    let gap: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"step\":6,")).collect();
+    assert_eq!(gap.len(), 9);
+    fs::write(&log, gap.join("\n") + "\n").unwrap();
+    workbench.train_into(&killed, config());
+    assert_eq!(logged_samples(&killed), logged_samples(&unbroken));
+}
+
+#[test]
+fn metrics_that_lost_lines_go_on_behind_them() {
+    let workbench = Workbench::new(101);
+    let config = || micro(|config| config.checkpoint.interval_steps = Some(steps(4)));
+    let (_, killed) = workbench.train(config());
+    fs::remove_dir_all(killed.join("checkpoints/step-10")).unwrap();
+    cut(&killed.join("metrics.jsonl"), 5);
+    workbench.train_into(&killed, config());
+    assert_eq!(logged(&killed, "step"), [1.0, 2.0, 3.0, 4.0, 5.0, 9.0, 10.0]);
+}
+
+/// Asks to stop from its `at`-th question on, counted over all ranks from 1.
+struct StopAtQuestion {
+    at: usize,
+    asked: AtomicUsize,
+}
+
+impl StopAtQuestion {
+    fn new(at: usize) -> Self {
+        Self { at, asked: AtomicUsize::new(0) }
+    }
+}
+
+impl Observer for StopAtQuestion {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    fn advance(&self, _amount: u64) {}
+
+    fn finish(&self) {}
+
+    fn stop_requested(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::SeqCst) + 1 >= self.at
+    }
+}
+
+#[test]
+fn validation_stops_when_asked_to_and_is_taken_first_when_the_run_goes_on() {
+    let workbench = Workbench::new(101);
+    for (layout, interval, micro_batch_size) in
+        [((1, 1), 4, 4), ((2, 1), 4, 4), ((2, 2), 4, 2), ((1, 2), 10, 1)]
+    {
+        let config = || {
+            micro(|config| {
+                config.batch.micro_batch_size = number(micro_batch_size);
+                config.validation =
+                    Some(ValidationConfig { interval_steps: steps(interval), batches: None });
+                set_layout(config, layout);
+            })
+        };
+        let (whole, unbroken) = workbench.train(config());
+        let out = workbench.new_run();
+        let plan = config().validate(workbench.paths(&out)).unwrap();
+        // Every rank asks before each step and before each batch: this is the second batch.
+        let at = (interval as usize + 1) * layout.0 * layout.1 + 1;
+        let stopped = train(&plan, &StopAtQuestion::new(at)).unwrap();
+        assert_eq!((stopped.steps, stopped.stopped), (interval, true), "{layout:?}");
+        assert_eq!(stopped.validation_loss, None);
+        assert!(stopped.checkpoint.ends_with(format!("checkpoints/step-{interval}")));
+        // Stopped in the first batch of the validation that is missing, it leaves it missing.
+        let stopped = train(&plan, &StopAtQuestion::new(1)).unwrap();
+        assert_eq!((stopped.steps, stopped.stopped), (interval, true), "{layout:?}");
+
+        let resumed = workbench.train_into(&out, config());
+        assert!(!resumed.stopped);
+        check_close(resumed.validation_loss, whole.validation_loss.unwrap());
+        check_same_run(&out, &unbroken, 10);
+    }
+}
+
+#[test]
+fn finished_run_in_a_folder_that_cannot_be_written_is_told() {
+    let workbench = Workbench::new(101);
+    let (first, out) = workbench.train(micro(|_| {}));
+    let set_mode = |mode| {
+        fs::set_permissions(&out, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::remove_file(out.join(".lock")).unwrap();
+    set_mode(0o555);
+    if fs::write(out.join("probe"), "").is_ok() {
+        set_mode(0o755);
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let again = train(&micro(|_| {}).validate(workbench.paths(&out)).unwrap(), &Silent);
+    let longer = micro(|config| config.schedule.train_steps = steps(11));
+    let refused = train(&longer.validate(workbench.paths(&out)).unwrap(), &Silent);
+    set_mode(0o755);
+    check_same_losses(&again.unwrap(), &first);
+    assert!(refused.is_err());
 }
 
 #[test]
@@ -301,6 +423,8 @@ fn finished_run_is_left_as_it_is() {
     assert_eq!((again.steps, again.stopped), (10, false));
     check_same_losses(&again, &first);
     assert_eq!(again.checkpoint, first.checkpoint);
+    assert!(first.tokens_per_second.unwrap() > 0.0);
+    assert_eq!(again.tokens_per_second, None, "no step was done");
     assert_eq!((again.tensor_parallel_size, again.data_parallel_size), (2, 1));
     assert_eq!(again.parameters, first.parameters);
     assert_eq!(logged(&out, "loss").len(), 10);
@@ -328,12 +452,15 @@ fn model_that_the_memory_cannot_hold_is_refused_with_both_sizes() {
         }))
         .unwrap();
     let bytes = plan.summary().bytes_per_rank;
-    let needed = 4 * (bytes.weights + bytes.gradients + bytes.optimizer);
+    // A pass holds a second copy of the gradients, and of the vocabulary's 128 rows per rank.
+    let table = 4 * 128 * 32;
+    let rank = bytes.weights + 2 * bytes.gradients + bytes.optimizer + bytes.activations + table;
+    let needed = 4 * rank;
     plan.check_memory(Some(needed)).unwrap();
     plan.check_memory(None).unwrap();
     let error = plan.check_memory(Some(needed - 1)).unwrap_err().to_string();
     assert!(error.contains("on 4 ranks, and this machine has 0.0 GiB"), "{error}");
-    assert!(error.ends_with("choose a smaller model or fewer copies of it (--dp)"), "{error}");
+    assert!(error.ends_with("batch.micro_batch_size or fewer copies of it (--dp)"), "{error}");
 }
 
 #[test]
@@ -399,4 +526,32 @@ fn loss_that_is_no_number_ends_the_run_and_names_the_step() {
     .unwrap();
     let error = train(&plan, &Silent).unwrap_err();
     assert!(matches!(error, TrainError::NonFinite { step: 2.., .. }), "{error}");
+}
+
+#[test]
+fn weights_and_validation_losses_that_are_no_numbers_end_the_run_and_are_not_saved() {
+    let workbench = Workbench::new(101);
+    for validates in [false, true] {
+        let run = workbench.new_run();
+        // The one update moves each weight by more than an f32 holds.
+        let plan = micro(|config| {
+            config.optimizer.lr = 1e200;
+            config.optimizer.min_lr = 1e200;
+            config.schedule.warmup_steps = 0;
+            config.schedule.train_steps = steps(1);
+            config.validation =
+                validates.then_some(ValidationConfig { interval_steps: steps(1), batches: None });
+            set_layout(config, (2, 1));
+        })
+        .validate(workbench.paths(&run))
+        .unwrap();
+        let error = train(&plan, &Silent).unwrap_err();
+        let TrainError::NonFinite { step: 1, found } = error else { panic!("{error}") };
+        match found {
+            NonFinite::Validation { loss } => assert!(validates && !loss.is_finite()),
+            NonFinite::Weights => assert!(!validates),
+            NonFinite::Step { .. } => panic!("{error}"),
+        }
+        assert!(!run.join("checkpoints").exists());
+    }
 }

@@ -241,10 +241,10 @@ pub enum TrainError {
         remedy: &'static str,
     },
 
-    /// The machine cannot hold what training keeps of the model.
+    /// The machine cannot hold what training keeps of the model and of a micro-batch.
     #[error(
-        "weights, gradients and optimizer take {} on {ranks} rank{}, and this machine has {}; \
-         choose a smaller model{}",
+        "weights, gradients, optimizer and activations take {} on {ranks} rank{}, and this machine \
+         has {}; choose a smaller model, a smaller batch.micro_batch_size{}",
         gibibytes(*needed),
         if *ranks == 1 { "" } else { "s" },
         gibibytes(*present),
@@ -274,15 +274,13 @@ pub enum TrainError {
         line: u64,
     },
 
-    /// Loss or gradient are no numbers any more.
-    #[error("step {step}: loss {loss}, gradient norm {grad_norm}; training cannot go on from here")]
+    /// What training computes is no number any more.
+    #[error("step {step}: {found}; training cannot go on from here")]
     NonFinite {
-        /// The step that was not done.
+        /// The step, counted from 1.
         step: u64,
-        /// Its loss.
-        loss: f64,
-        /// The norm of its gradient.
-        grad_norm: f64,
+        /// What was found in it.
+        found: NonFinite,
     },
 
     /// No checkpoint where one was asked for.
@@ -375,6 +373,28 @@ pub enum TrainError {
         /// Its type.
         found: String,
     },
+}
+
+/// What is no number any more.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum NonFinite {
+    /// Loss or gradient of a step, which was not done.
+    #[error("loss {loss}, gradient norm {grad_norm}")]
+    Step {
+        /// Loss of the global batch.
+        loss: f64,
+        /// Norm of the gradient.
+        grad_norm: f64,
+    },
+    /// The loss on the validation documents after the step.
+    #[error("validation loss {loss}")]
+    Validation {
+        /// Mean loss per target.
+        loss: f64,
+    },
+    /// Weights that the step left; they are not saved.
+    #[error("its update left weights that are no numbers")]
+    Weights,
 }
 
 impl TrainError {

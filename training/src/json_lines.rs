@@ -4,6 +4,7 @@
 //! Lines are written whole and at once, so that a killed run keeps every step that it logged. A
 //! resumed run drops the lines of steps that its checkpoint does not have, and does these steps
 //! again: the file of a run that was stopped a hundred times reads as that of one that never was.
+//! A log is on the disk before the checkpoint that counts on it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +24,8 @@ pub(crate) struct JsonLines {
 
 impl JsonLines {
     /// Opens the log at `path` of a run that goes on after `done_steps` steps; makes it where there
-    /// is none. Hands every line that stays to `read`.
+    /// is none. Hands every line up to there to `keeps`, with its step: the first one that is not
+    /// to be kept goes, and all behind it.
     ///
     /// # Errors
     ///
@@ -31,7 +33,7 @@ impl JsonLines {
     pub(crate) fn open(
         path: &Path,
         done_steps: u64,
-        read: impl FnMut(&Value),
+        keeps: impl FnMut(u64, &Value) -> bool,
     ) -> Result<Self, TrainError> {
         let file = OpenOptions::new()
             .create(true)
@@ -39,9 +41,36 @@ impl JsonLines {
             .append(true)
             .open(path)
             .map_err(|source| TrainError::io("open", path, source))?;
-        let kept = bytes_until(&file, path, done_steps, read)?;
+        let kept = bytes_until(&file, path, done_steps, keeps)?;
         file.set_len(kept).map_err(|source| TrainError::io("write", path, source))?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Reads the log at `path` as [`open`](Self::open) does, and changes nothing. A log that is not
+    /// there has no lines.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or has a line that no run wrote.
+    pub(crate) fn read(
+        path: &Path,
+        done_steps: u64,
+        keeps: impl FnMut(u64, &Value) -> bool,
+    ) -> Result<(), TrainError> {
+        if !path.exists() {
+            return Ok(());
+        }
+        let file = File::open(path).map_err(|source| TrainError::io("open", path, source))?;
+        bytes_until(&file, path, done_steps, keeps).map(|_| ())
+    }
+
+    /// Returns when what was written is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the disk does not take it.
+    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+        self.file.sync_data().map_err(|source| TrainError::io("write", &self.path, source))
     }
 
     /// Writes one line.
@@ -62,7 +91,7 @@ fn bytes_until(
     file: &File,
     path: &Path,
     done_steps: u64,
-    mut read: impl FnMut(&Value),
+    mut keeps: impl FnMut(u64, &Value) -> bool,
 ) -> Result<u64, TrainError> {
     let (mut reader, mut bytes, mut kept) = (BufReader::new(file), Vec::new(), 0);
     for number in 1.. {
@@ -77,10 +106,9 @@ fn bytes_until(
         let Some(step) = line["step"].as_u64() else {
             return Err(TrainError::LogLine { path: path.to_owned(), line: number });
         };
-        if step > done_steps {
+        if step > done_steps || !keeps(step, &line) {
             break;
         }
-        read(&line);
         kept += length as u64;
     }
     Ok(kept)

@@ -2,13 +2,16 @@
 //!
 //! Metrics are data first; the console's line is made from the same struct.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Serialize;
-use tracing::{debug, info};
+use serde_json::Value;
+use tracing::{debug, info, warn};
 
 use crate::TrainError;
 use crate::json_lines::JsonLines;
+use crate::plan::TrainPlan;
 use crate::report::LossHistory;
 
 /// Name of the metrics file in a run folder.
@@ -77,7 +80,7 @@ pub struct MetricsLog {
 
 impl MetricsLog {
     /// Opens `metrics.jsonl` in the run folder `run`, which goes on after `done_steps` steps.
-    /// Returns the losses of these steps too.
+    /// Returns the losses of these steps too, and warns of steps that have no line.
     ///
     /// # Errors
     ///
@@ -87,16 +90,31 @@ impl MetricsLog {
         train_steps: u64,
         done_steps: u64,
     ) -> Result<(Self, LossHistory), TrainError> {
-        let mut losses = LossHistory::default();
-        let lines = JsonLines::open(&run.join(METRICS_FILE), done_steps, |line| {
-            if let Some(loss) = line["loss"].as_f64() {
-                losses.push(loss);
-            }
-            if let Some(loss) = line["validation_loss"].as_f64() {
-                losses.push_validation(loss);
-            }
-        })?;
-        Ok((Self { lines, train_steps }, losses))
+        let path = run.join(METRICS_FILE);
+        let mut earlier = EarlierSteps::default();
+        let lines = JsonLines::open(&path, done_steps, |step, line| earlier.keep(step, line))?;
+        Ok((Self { lines, train_steps }, earlier.into_losses(&path, done_steps)))
+    }
+
+    /// The losses of the `done_steps` steps of the run in folder `run`; nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub(crate) fn losses(run: &Path, done_steps: u64) -> Result<LossHistory, TrainError> {
+        let path = run.join(METRICS_FILE);
+        let mut earlier = EarlierSteps::default();
+        JsonLines::read(&path, done_steps, |step, line| earlier.keep(step, line))?;
+        Ok(earlier.into_losses(&path, done_steps))
+    }
+
+    /// Returns when every line is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the disk does not take it.
+    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+        self.lines.sync()
     }
 
     /// Writes one step.
@@ -130,4 +148,111 @@ impl MetricsLog {
         info!("step {step}/{} validation loss {validation_loss:.4}", self.train_steps);
         self.lines.push(metrics)
     }
+}
+
+/// What the lines of earlier steps say, and which steps have none.
+#[derive(Debug, Default)]
+struct EarlierSteps {
+    losses: LossHistory,
+    /// The last step that has a line.
+    last: u64,
+    missing: Vec<RangeInclusive<u64>>,
+}
+
+impl EarlierSteps {
+    /// Reads a line; every one is kept.
+    fn keep(&mut self, step: u64, line: &Value) -> bool {
+        if let Some(loss) = line["loss"].as_f64() {
+            self.losses.push(loss);
+            self.note_missing_until(step);
+            self.last = step;
+        }
+        if let Some(loss) = line["validation_loss"].as_f64() {
+            self.losses.push_validation(step, loss);
+        }
+        true
+    }
+
+    fn note_missing_until(&mut self, step: u64) {
+        if step > self.last + 1 {
+            self.missing.push(self.last + 1..=step - 1);
+        }
+    }
+
+    fn into_losses(mut self, path: &Path, done_steps: u64) -> LossHistory {
+        self.note_missing_until(done_steps + 1);
+        for steps in self.missing {
+            warn!(
+                "{}: steps {} to {} are done but have no line, and are not done again",
+                path.display(),
+                steps.start(),
+                steps.end()
+            );
+        }
+        self.losses
+    }
+}
+
+/// `samples.jsonl`: the plan says what a line holds, so that lines which are missing are written
+/// when the log is opened.
+#[derive(Debug)]
+pub(crate) struct SampleLog {
+    lines: JsonLines,
+}
+
+impl SampleLog {
+    /// Opens the log of a run that goes on after `done_steps` steps, each of which then has a line.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or written.
+    pub(crate) fn open(plan: &TrainPlan, done_steps: u64) -> Result<Self, TrainError> {
+        let path = plan.paths.out.join(SAMPLES_FILE);
+        let mut last = 0;
+        let lines = JsonLines::open(&path, done_steps, |step, _| follows(&mut last, step))?;
+        let mut log = Self { lines };
+        for step in last + 1..=done_steps {
+            log.step(plan, step)?;
+        }
+        Ok(log)
+    }
+
+    /// Whether each of the `done_steps` steps has its line.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub(crate) fn is_complete(plan: &TrainPlan, done_steps: u64) -> Result<bool, TrainError> {
+        let mut last = 0;
+        let path = plan.paths.out.join(SAMPLES_FILE);
+        JsonLines::read(&path, done_steps, |step, _| follows(&mut last, step))?;
+        Ok(last == done_steps)
+    }
+
+    /// Writes the samples of step `step`.
+    ///
+    /// # Errors
+    ///
+    /// When the line cannot be written.
+    pub(crate) fn step(&mut self, plan: &TrainPlan, step: u64) -> Result<(), TrainError> {
+        self.lines.push(&StepSamples { step, sample_ids: plan.sample_ids(step) })
+    }
+
+    /// Returns when every line is on the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the disk does not take it.
+    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+        self.lines.sync()
+    }
+}
+
+/// Whether `step` is the one after `last`, which it then becomes.
+fn follows(last: &mut u64, step: u64) -> bool {
+    let is_next = step == *last + 1;
+    if is_next {
+        *last = step;
+    }
+    is_next
 }

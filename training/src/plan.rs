@@ -94,6 +94,14 @@ pub struct ValidationPlan {
     pub num_samples: u64,
 }
 
+impl ValidationPlan {
+    /// Batches of the copy of the model that takes the most, where there are `copies`.
+    pub(crate) fn rounds(&self, copies: usize) -> u64 {
+        let largest_share = self.num_samples.div_ceil(copies as u64);
+        largest_share.div_ceil(self.batches.micro_batch_size as u64)
+    }
+}
+
 impl TrainConfig {
     /// Checks the configuration across sections and against the data folder, and derives what
     /// training needs.
@@ -350,10 +358,10 @@ impl TrainPlan {
                 .is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
-    /// The validation that is due after step `step`.
+    /// The validation that is due after step `step`; none before the first step.
     pub fn validation_due(&self, step: u64) -> Option<&ValidationPlan> {
         self.validation.as_ref().filter(|validation| {
-            step == self.train_steps || step.is_multiple_of(validation.interval_steps)
+            step == self.train_steps || (step > 0 && step.is_multiple_of(validation.interval_steps))
         })
     }
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::TrainError;
-use crate::json_lines::JsonLines;
-use crate::metrics::{MetricsLog, SAMPLES_FILE, StepMetrics, StepSamples, ValidationMetrics};
+use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, StepMetrics, ValidationMetrics};
 use crate::plan::TrainPlan;
 use crate::state::StepOutcome;
 
@@ -20,7 +19,7 @@ pub const FINAL_STEPS: usize = 10;
 pub struct TrainReport {
     /// Optimizer steps done, those before a resumption included.
     pub steps: u64,
-    /// Whether the run was stopped before its last step.
+    /// Whether the run was stopped before its last step, or before the validation after it.
     pub stopped: bool,
     /// Loss of the run's first step, in nats; none where no step was done.
     pub first_loss: Option<f64>,
@@ -30,9 +29,9 @@ pub struct TrainReport {
     pub validation_loss: Option<f64>,
     /// Tokens trained on, those before a resumption included.
     pub tokens: u64,
-    /// Training speed of this process, without validation and saving.
-    pub tokens_per_second: f64,
-    /// Wall time of this process.
+    /// Training speed of this process, without validation and saving; none where it did no step.
+    pub tokens_per_second: Option<f64>,
+    /// Wall time of this process's training, from the look at the run folder on.
     pub seconds: f64,
     /// Ranks that shared a copy of the model.
     pub tensor_parallel_size: usize,
@@ -49,7 +48,8 @@ pub struct TrainReport {
 pub(crate) struct LossHistory {
     first: Option<f64>,
     recent: VecDeque<f64>,
-    validation: Option<f64>,
+    /// The last validation: the step after which it was taken, and its loss.
+    validation: Option<(u64, f64)>,
 }
 
 impl LossHistory {
@@ -62,9 +62,15 @@ impl LossHistory {
         self.recent.push_back(loss);
     }
 
-    /// Notes a validation loss.
-    pub(crate) fn push_validation(&mut self, loss: f64) {
-        self.validation = Some(loss);
+    /// Notes a validation loss, taken after step `step`.
+    pub(crate) fn push_validation(&mut self, step: u64, loss: f64) {
+        self.validation = Some((step, loss));
+    }
+
+    /// Whether the validation after step `step` is due and was not taken.
+    pub(crate) fn lacks_validation(&self, plan: &TrainPlan, step: u64) -> bool {
+        let taken = self.validation.is_some_and(|(taken, _)| taken == step);
+        plan.validation_due(step).is_some() && !taken
     }
 
     fn final_loss(&self) -> Option<f64> {
@@ -77,7 +83,7 @@ impl LossHistory {
 #[derive(Debug)]
 pub(crate) struct RunLog {
     metrics: Option<MetricsLog>,
-    samples: Option<JsonLines>,
+    samples: Option<SampleLog>,
     losses: LossHistory,
     started: Instant,
     stepping: Duration,
@@ -85,25 +91,30 @@ pub(crate) struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run that goes on after `done_steps` steps.
+    /// The log of a run that goes on after `done_steps` steps, in a process begun at `started`.
     pub(crate) fn open(
         plan: &TrainPlan,
         done_steps: u64,
         is_main: bool,
+        started: Instant,
     ) -> Result<Self, TrainError> {
         let (mut metrics, mut samples, mut losses) = (None, None, LossHistory::default());
         if is_main {
             let run = &plan.paths.out;
             let (log, earlier) = MetricsLog::open(run, plan.train_steps, done_steps)?;
             (metrics, losses) = (Some(log), earlier);
-            let path = run.join(SAMPLES_FILE);
             // A log that was begun goes on, whether or not this call asks for it: it has no gaps.
-            if plan.paths.log_samples || path.exists() {
-                samples = Some(JsonLines::open(&path, done_steps, |_| {})?);
+            if plan.paths.log_samples || run.join(SAMPLES_FILE).exists() {
+                samples = Some(SampleLog::open(plan, done_steps)?);
             }
         }
-        let (started, stepping) = (Instant::now(), Duration::ZERO);
-        Ok(Self { metrics, samples, losses, started, stepping, steps: 0 })
+        Ok(Self { metrics, samples, ..Self::read_only(losses, started) })
+    }
+
+    /// The log of a run that is done, which had these losses.
+    pub(crate) fn read_only(losses: LossHistory, started: Instant) -> Self {
+        let stepping = Duration::ZERO;
+        Self { metrics: None, samples: None, losses, started, stepping, steps: 0 }
     }
 
     /// Writes down step `step`, which took `elapsed`.
@@ -119,7 +130,7 @@ impl RunLog {
         self.steps += 1;
         self.losses.push(outcome.loss);
         if let Some(samples) = &mut self.samples {
-            samples.push(&StepSamples { step, sample_ids: plan.sample_ids(step) })?;
+            samples.step(plan, step)?;
         }
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         metrics.step(&StepMetrics {
@@ -143,7 +154,7 @@ impl RunLog {
         (validation_loss, targets): (f64, u64),
         elapsed: Duration,
     ) -> Result<(), TrainError> {
-        self.losses.push_validation(validation_loss);
+        self.losses.push_validation(step, validation_loss);
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         metrics.validation(&ValidationMetrics {
             step,
@@ -152,6 +163,19 @@ impl RunLog {
             tokens: step * plan.tokens_per_step(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
         })
+    }
+
+    /// Whether the validation after step `step` is due and was not taken, as the main rank knows.
+    pub(crate) fn lacks_validation(&self, plan: &TrainPlan, step: u64) -> bool {
+        self.metrics.is_some() && self.losses.lacks_validation(plan, step)
+    }
+
+    /// Returns when everything written is on the disk.
+    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+        if let Some(metrics) = &self.metrics {
+            metrics.sync()?;
+        }
+        self.samples.as_ref().map_or(Ok(()), SampleLog::sync)
     }
 
     /// The report after step `step`, with the newest checkpoint.
@@ -165,12 +189,12 @@ impl RunLog {
         let stepping = self.stepping.as_secs_f64();
         TrainReport {
             steps: step,
-            stopped: step < plan.train_steps,
+            stopped: step < plan.train_steps || self.losses.lacks_validation(plan, step),
             first_loss: self.losses.first,
             final_loss: self.losses.final_loss(),
-            validation_loss: self.losses.validation,
+            validation_loss: self.losses.validation.map(|(_, loss)| loss),
             tokens: step * plan.tokens_per_step(),
-            tokens_per_second: if stepping > 0.0 { tokens / stepping } else { 0.0 },
+            tokens_per_second: (stepping > 0.0).then(|| tokens / stepping),
             seconds: self.started.elapsed().as_secs_f64(),
             tensor_parallel_size: plan.parallel.tensor,
             data_parallel_size: plan.parallel.data,

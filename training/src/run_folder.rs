@@ -7,6 +7,7 @@
 //! at a time has the folder: it holds a lock, which ends with it however it ends.
 
 use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ const PARTIAL_RUN_FILE: &str = ".run.json.partial";
 /// Name of the file that the process which trains holds a lock on. It stays when the run is over:
 /// who deletes it could delete the next one's.
 const LOCK_FILE: &str = ".lock";
+
+/// Linux's number for "no locks available", which the standard library has no kind for.
+const ENOLCK: i32 = 37;
 
 /// Sections and keys that may differ between the parts of one run.
 const FREE: [&str; 4] = ["parallel", "batch.micro_batch_size", "validation", "checkpoint"];
@@ -49,7 +53,8 @@ struct DataRecord {
 pub(crate) struct RunFolder {
     /// The checkpoint to go on from; `None` for a run that starts.
     pub(crate) resumed: Option<Checkpoint>,
-    _lock: File,
+    /// `None` where nothing can be written and nothing has to be.
+    _lock: Option<File>,
 }
 
 /// Makes the run folder, or finds where the run in it stands.
@@ -67,16 +72,38 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
             remedy: "choose another folder",
         });
     }
-    let lock = lock(out)?;
-    let resumed = if out.join(RUN_FILE).is_file() { take_over(plan)? } else { begin(plan)? };
-    Ok(RunFolder { resumed, _lock: lock })
+    match lock(out) {
+        Ok(lock) => {
+            let has_run = out.join(RUN_FILE).is_file();
+            let resumed = if has_run { take_over(plan)? } else { begin(plan)? };
+            Ok(RunFolder { resumed, _lock: Some(lock) })
+        }
+        Err(error) if is_not_writable(&error) => match finished(plan)? {
+            Some(checkpoint) => Ok(RunFolder { resumed: Some(checkpoint), _lock: None }),
+            None => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// The last checkpoint of the plan's run, where there is nothing left to do; only read.
+fn finished(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+    if plan.paths.resume != Resume::Auto || !plan.paths.out.join(RUN_FILE).is_file() {
+        return Ok(None);
+    }
+    Ok(take_over(plan)?.filter(|checkpoint| checkpoint.step() == plan.train_steps))
+}
+
+fn is_not_writable(error: &TrainError) -> bool {
+    let TrainError::Io { source, .. } = error else { return false };
+    matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Makes the folder, and this process the only one that writes there.
 fn lock(out: &Path) -> Result<File, TrainError> {
     fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
     let path = out.join(LOCK_FILE);
-    let file = File::create(&path).map_err(|source| TrainError::io("create", &path, source))?;
+    let file = open_lock(&path).map_err(|source| TrainError::io("create", &path, source))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -86,12 +113,27 @@ fn lock(out: &Path) -> Result<File, TrainError> {
                 remedy: "wait until that one ends, or choose another folder",
             });
         }
-        Err(TryLockError::Error(error)) => warn!(
+        Err(TryLockError::Error(error)) if is_no_locks(&error) => warn!(
             "{}: this file system has no locks ({error}); let no other process train into it",
             out.display()
         ),
+        Err(TryLockError::Error(source)) => return Err(TrainError::io("lock", &path, source)),
     }
     Ok(file)
+}
+
+/// Opens the lock's file, and makes it where there is none. One that is there may belong to a
+/// folder that cannot be written: a lock needs no more than reading.
+fn open_lock(path: &Path) -> io::Result<File> {
+    match File::options().create(true).append(true).open(path) {
+        Err(error) if path.exists() => File::open(path).map_err(|_| error),
+        opened => opened,
+    }
+}
+
+/// Whether `error` says that there are no locks, and not that this one failed.
+fn is_no_locks(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported || error.raw_os_error() == Some(ENOLCK)
 }
 
 /// Goes on with the run that the folder holds, or deletes it, as the plan says.

@@ -7,6 +7,7 @@ use burn::tensor::backend::AutodiffBackend;
 
 use crate::TrainError;
 use crate::data::Batch;
+use crate::error::NonFinite;
 use crate::objective::Objective;
 use crate::optim::{AdamW, GradientBuffer, clip_coefficient, grad_norm};
 use crate::parallel::Rank;
@@ -72,6 +73,20 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         Ok(weights)
     }
 
+    /// Whether every weight of this rank is a finite number.
+    ///
+    /// # Errors
+    ///
+    /// None on the CPU; a device may fail to hand out a tensor.
+    pub fn has_finite_weights(&self) -> Result<bool, TrainError> {
+        let mut are_finite = true;
+        for_each_weight(&self.model, &self.specs, |_, values| {
+            are_finite &= values.iter().all(|value| value.is_finite());
+            Ok(())
+        })?;
+        Ok(are_finite)
+    }
+
     /// One optimizer step on one global batch, of which `micro_batches` are this copy's share.
     ///
     /// Every rank calls it; those that share a copy of the model with the same batches.
@@ -106,7 +121,8 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         let grad_norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
         // The same bits on every rank, and so the same decision.
         if !(loss.is_finite() && grad_norm.is_finite()) {
-            return Err(TrainError::NonFinite { step, loss, grad_norm });
+            let found = NonFinite::Step { loss, grad_norm };
+            return Err(TrainError::NonFinite { step, found });
         }
         let clip = clip_coefficient(grad_norm, settings.clip_grad);
         self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &self.gradients);

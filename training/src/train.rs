@@ -15,6 +15,8 @@ use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::CpuAutodiff;
 use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot};
+use crate::error::NonFinite;
+use crate::metrics::{MetricsLog, SampleLog};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
@@ -29,25 +31,32 @@ use crate::validation::validation_loss;
 /// Trains as planned, on one thread per rank, and leaves the run folder complete.
 ///
 /// A run that was stopped or killed goes on where its newest complete checkpoint is. When the
-/// observer asks to stop, the loop ends after the step at hand with a checkpoint.
+/// observer asks to stop, the loop ends after the step at hand with a checkpoint; a validation at
+/// hand is dropped, and taken first when the run goes on.
 ///
 /// # Errors
 ///
 /// When the machine cannot hold the model, the run folder is another run's or another process's, a
-/// file cannot be written, a rank fails, or the loss is no number ([`TrainError::NonFinite`]).
+/// file cannot be written, a rank fails, or the loss, a validation's or a weight to be saved is no
+/// number ([`TrainError::NonFinite`]).
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
+    let started = Instant::now();
     plan.check_memory(machine::memory_bytes())?;
     let run = run_folder::prepare(plan)?; // this process's alone until it is dropped
     let resumed = run.resumed.as_ref();
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
     if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {
-        return finished(plan, checkpoint, observer);
+        let losses = MetricsLog::losses(&plan.paths.out, plan.train_steps)?;
+        if !losses.lacks_validation(plan, plan.train_steps) {
+            return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
+        }
     }
     let reports = launch(plan.parallel, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
         let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
-        train_rank(plan, state, newest, &rank, observer)
+        let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
+        train_rank(plan, state, newest, log, &rank, observer)
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
@@ -58,6 +67,7 @@ fn train_rank<B, M>(
     plan: &TrainPlan,
     mut state: TrainState<B, M>,
     mut newest: Option<PathBuf>,
+    mut log: RunLog,
     rank: &Rank,
     observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
@@ -66,12 +76,18 @@ where
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
-    let mut log = RunLog::open(plan, state.step, rank.is_main())?;
     if rank.is_main() {
         observer.skip(state.step);
     }
 
-    while state.step < plan.train_steps && !rank.any("stop", observer.stop_requested())? {
+    let mut is_stopped = false;
+    if rank.any("validation.missing", log.lacks_validation(plan, state.step))? {
+        is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
+    }
+    while !is_stopped
+        && state.step < plan.train_steps
+        && !rank.any("stop", observer.stop_requested())?
+    {
         let started = Instant::now();
         let settings = plan.step_settings(state.step + 1); // the first update is step 1
         let micro_batches = plan.micro_batches(state.step + 1, &rank.data_parallel);
@@ -80,13 +96,9 @@ where
         newest = None;
         log.step(plan, state.step, settings.learning_rate, outcome, started.elapsed())?;
 
-        if let Some(validation) = plan.validation_due(state.step) {
-            let started = Instant::now();
-            let loss = validation_loss(&state.model.valid(), validation, &rank.data_parallel)?;
-            log.validation(plan, state.step, loss, started.elapsed())?;
-        }
+        is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
         if plan.checkpoint_due(state.step) {
-            newest = Some(save(plan, &state, rank)?);
+            newest = Some(save(plan, &state, &log, rank)?);
         }
         if rank.is_main() {
             observer.advance(1);
@@ -94,15 +106,44 @@ where
     }
     let newest = match newest {
         Some(folder) => folder,
-        None => save(plan, &state, rank)?,
+        None => save(plan, &state, &log, rank)?,
     };
     Ok(log.into_report(plan, state.step, newest))
+}
+
+/// Takes the validation that is due after the state's step, if one is. Returns whether it came to
+/// its end: one that is stopped leaves nothing.
+fn validate<B, M>(
+    plan: &TrainPlan,
+    state: &TrainState<B, M>,
+    log: &mut RunLog,
+    rank: &Rank,
+    observer: &dyn Observer,
+) -> Result<bool, TrainError>
+where
+    B: AutodiffBackend,
+    M: Objective<B>,
+    M::InnerModule: Scored<B::InnerBackend>,
+{
+    let step = state.step;
+    let Some(validation) = plan.validation_due(step) else { return Ok(true) };
+    let started = Instant::now();
+    let stop_requested = || observer.stop_requested();
+    let taken = validation_loss(&state.model.valid(), validation, rank, stop_requested)?;
+    let Some((loss, targets)) = taken else { return Ok(false) };
+    // The same bits on every rank, and so the same decision.
+    if !loss.is_finite() {
+        return Err(TrainError::NonFinite { step, found: NonFinite::Validation { loss } });
+    }
+    log.validation(plan, step, (loss, targets), started.elapsed())?;
+    Ok(true)
 }
 
 /// The report of a run that has done all its steps before, on the ranks that did them.
 fn finished(
     plan: &TrainPlan,
     checkpoint: &Checkpoint,
+    log: RunLog,
     observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError> {
     let step = checkpoint.step();
@@ -110,7 +151,9 @@ fn finished(
     observer.skip(step);
     observer.finish();
     let ParallelDims { tensor, data } = checkpoint.written_by()?;
-    let log = RunLog::open(plan, step, true)?;
+    if plan.paths.log_samples && !SampleLog::is_complete(plan, step)? {
+        SampleLog::open(plan, step)?;
+    }
     Ok(TrainReport {
         tensor_parallel_size: tensor,
         data_parallel_size: data,
@@ -141,11 +184,17 @@ fn gpt2_state(
     Ok(TrainState::new(model, optimizer, specs, step))
 }
 
+/// Saves the state, unless the last update ruined it; what the log says of it is on the disk first.
 fn save<B: AutodiffBackend, M: Objective<B>>(
     plan: &TrainPlan,
     state: &TrainState<B, M>,
+    log: &RunLog,
     rank: &Rank,
 ) -> Result<PathBuf, TrainError> {
+    if rank.any("weights", !state.has_finite_weights()?)? {
+        return Err(TrainError::NonFinite { step: state.step, found: NonFinite::Weights });
+    }
+    log.sync()?;
     let snapshot = Snapshot {
         state: plan.training_state(state.step),
         architecture: &plan.architecture,

@@ -143,7 +143,11 @@ impl DemoReport {
             row("", "final loss", loss(training.final_loss)),
             row("", "unigram loss", loss(Some(self.training.unigram_loss))),
             row("", "validation loss", loss(training.validation_loss)),
-            row("", "tokens per second", count(training.tokens_per_second as u64)),
+            row(
+                "",
+                "tokens per second",
+                training.tokens_per_second.map_or("-".into(), |speed| count(speed as u64)),
+            ),
             row("", "seconds", format!("{:.1}", training.seconds)),
             row(
                 "eval",

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use corpus::{DataFolder, TokenizerIdentity};
 use serde::Deserialize;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
     CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG,
-    step_folders,
+    step_folders, step_of,
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
@@ -32,8 +32,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint folder, or the one that `latest` names in a run folder or in its
-    /// `checkpoints` folder.
+    /// Opens a checkpoint folder, or the newest complete one in a run folder or in its
+    /// `checkpoints` folder: the one that `latest` names, unless a later one verifies, which a
+    /// death between the two leaves.
     ///
     /// Reads every file once to compare it with the manifest.
     ///
@@ -42,7 +43,20 @@ impl Checkpoint {
     /// When there is no checkpoint, a file has another size or hash than the manifest says, or the
     /// tensors are not those of the model: the error names the file and the tensor.
     pub fn open(path: &Path) -> Result<Self, TrainError> {
-        let folder = resolve(path)?;
+        let Resolved { named, later } = resolve(path)?;
+        for folder in later {
+            match Self::open_folder(folder.clone()) {
+                Ok(checkpoint) => {
+                    info!("{} is later than what `latest` names: taking it", folder.display());
+                    return Ok(checkpoint);
+                }
+                Err(error) => warn!("passing over a broken checkpoint: {error}"),
+            }
+        }
+        Self::open_folder(named)
+    }
+
+    fn open_folder(folder: PathBuf) -> Result<Self, TrainError> {
         let manifest: Manifest = read_json(&folder.join(MANIFEST))?;
         if manifest.version != Manifest::VERSION {
             return Err(TrainError::CheckpointFile {
@@ -158,8 +172,22 @@ fn named<'a>(
     specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
 }
 
-/// The folder that holds the manifest.
-fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
+/// Where a path leads to.
+struct Resolved {
+    /// The folder that was meant.
+    named: PathBuf,
+    /// Folders of later steps than the one that `latest` names, newest first.
+    later: Vec<PathBuf>,
+}
+
+impl Resolved {
+    fn only(named: PathBuf) -> Self {
+        Self { named, later: Vec::new() }
+    }
+}
+
+/// The folder that holds the manifest, and those that may take its place.
+fn resolve(path: &Path) -> Result<Resolved, TrainError> {
     let none = |found| TrainError::NoCheckpoint { path: path.to_owned(), found };
     if path.join(MANIFEST).is_file() {
         // A data folder has a manifest too.
@@ -167,7 +195,7 @@ fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
         return if is_data {
             Err(none("a data folder, no checkpoint"))
         } else {
-            Ok(path.to_owned())
+            Ok(Resolved::only(path.to_owned()))
         };
     }
     let below = path.join(CHECKPOINTS);
@@ -182,12 +210,16 @@ fn resolve(path: &Path) -> Result<PathBuf, TrainError> {
             .map_err(|source| TrainError::io("read", &latest, source))?;
         let folder = checkpoints.join(name.trim());
         if folder.join(MANIFEST).is_file() {
-            return Ok(folder);
+            let named_step = step_of(name.trim());
+            let mut folders = step_folders(&checkpoints)?;
+            folders.retain(|(step, _)| named_step.is_some_and(|named| *step > named));
+            let later = folders.into_iter().map(|(_, folder)| folder).collect();
+            return Ok(Resolved { named: folder, later });
         }
         warn!("{} names no checkpoint: taking the newest there is", latest.display());
     }
     // `latest` is written after the folder: a death between the two leaves a complete newest folder
     // without it.
     let (_, newest) = step_folders(&checkpoints)?.into_iter().next().ok_or_else(missing)?;
-    Ok(newest)
+    Ok(Resolved::only(newest))
 }

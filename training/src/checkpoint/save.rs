@@ -1,13 +1,14 @@
 //! Saving: all ranks write one folder together, which gets its name when it is complete.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use corpus::{FileSummary, TokenizerIdentity, sync_folder};
 use serde_json::Value;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::manifest::{Manifest, TrainingState, replace_file, write_json};
 use super::tensor_file::{TensorFileWriter, TensorLayout};
@@ -51,7 +52,7 @@ pub struct Snapshot<'a, M> {
 /// # Errors
 ///
 /// When a file cannot be written, or another rank fails. The previous checkpoint is untouched then,
-/// and `latest` still names it.
+/// `latest` still names it, and what was written of this one is deleted.
 pub fn save<B: Backend, M: Module<B>>(
     snapshot: &Snapshot<'_, M>,
     checkpoints: &Path,
@@ -75,21 +76,47 @@ fn write<B: Backend, M: Module<B>>(
     group: &TensorParallelGroup,
 ) -> Result<(), TrainError> {
     let name = step_folder(snapshot.state.step);
-    let (folder, partial) =
-        (checkpoints.join(&name), checkpoints.join(format!(".{name}{PARTIAL}")));
+    let partial = checkpoints.join(format!(".{name}{PARTIAL}"));
+    let written = write_whole(snapshot, checkpoints, &partial, keep, group);
+    if written.is_err() && group.rank() == 0 {
+        clear_away(&partial);
+    }
+    written
+}
+
+/// Deletes what a failed save has written: on a full disk it would be in the way.
+fn clear_away(partial: &Path) {
+    match fs::remove_dir_all(partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            warn!("cannot delete {}: {error}", partial.display());
+        }
+        _ => {}
+    }
+}
+
+/// [`write()`] by way of the folder `partial`, which a failure leaves.
+fn write_whole<B: Backend, M: Module<B>>(
+    snapshot: &Snapshot<'_, M>,
+    checkpoints: &Path,
+    partial: &Path,
+    keep: Option<usize>,
+    group: &TensorParallelGroup,
+) -> Result<(), TrainError> {
+    let name = step_folder(snapshot.state.step);
+    let folder = checkpoints.join(&name);
     let files = TensorFiles::new(snapshot.specs);
     let is_main = group.rank() == 0;
 
     if is_main {
-        begin_folder(checkpoints, &partial)?;
-        files.create(&partial)?;
+        begin_folder(checkpoints, partial)?;
+        files.create(partial)?;
     }
     group.collective().barrier("checkpoint.created")?;
-    files.write_slices(&partial, snapshot, group)?;
+    files.write_slices(partial, snapshot, group)?;
     group.collective().barrier("checkpoint.written")?;
     if is_main {
-        write_descriptions(&partial, snapshot)?;
-        put_in_place(&partial, &folder)?;
+        write_descriptions(partial, snapshot)?;
+        put_in_place(partial, &folder)?;
         replace_file(&checkpoints.join(LATEST), format!("{name}\n").as_bytes())?;
         delete_beyond(checkpoints, snapshot.state.step, keep)?;
         info!(step = snapshot.state.step, "saved {}", folder.display());

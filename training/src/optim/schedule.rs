@@ -83,22 +83,25 @@ impl LrSchedule {
     /// Learning rate at step `step` of the curve, counted from 0.
     ///
     /// With peak `P`, warm-up `w`, total `N`: `P·t/w` up to `w`. Then, by the paper's rule, `x =
-    /// min(1, (t-w)/(N-w))` and the decay's value at `x`; by the original's, `k = min(t, N-w) - w`
-    /// and the decay's value at `k/N`. Never below the minimum after the warm-up.
+    /// min(1, (t-w)/(N-w))` and the decay's value at `x`. By the original's, `m = min(t, N-w)`
+    /// takes the place of `t` in both parts, though `t` still tells where the warm-up ends: `P·m/w`,
+    /// and the decay's value at `(m-w)/N`, which lies above the peak where the warm-up is longer
+    /// than half the run. Never below the minimum after the warm-up, nor below 0 in it.
     pub fn at(&self, step: u64) -> f64 {
-        let end = self.train_steps.saturating_sub(self.warmup_steps);
-        let step = match self.rule {
+        let (warmup, total) = (i128::from(self.warmup_steps), i128::from(self.train_steps));
+        let (step, end) = (i128::from(step), total - warmup);
+        let counted = match self.rule {
             ScheduleRule::Paper => step,
             ScheduleRule::MegatronV1 => step.min(end),
         };
-        if self.warmup_steps > 0 && step <= self.warmup_steps {
-            return self.peak * step as f64 / self.warmup_steps as f64;
+        if warmup > 0 && step <= warmup {
+            return self.peak * counted.max(0) as f64 / warmup as f64;
         }
-        let decayed_steps = (step - self.warmup_steps) as f64;
+        let decayed_steps = (counted - warmup) as f64;
         let progress = match self.rule {
-            ScheduleRule::Paper if end == 0 => 1.0,
+            ScheduleRule::Paper if end <= 0 => 1.0,
             ScheduleRule::Paper => (decayed_steps / end as f64).min(1.0),
-            ScheduleRule::MegatronV1 => decayed_steps / self.train_steps as f64,
+            ScheduleRule::MegatronV1 => decayed_steps / total as f64,
         };
         let value = match self.decay {
             Decay::Cosine => self.peak / 2.0 * (1.0 + (PI * progress).cos()),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::collective::{Collective, ReduceOp, ThreadCollective};
+use super::collective::{Collective, ReduceOp, ThreadCollective, share};
 use super::dims::ParallelDims;
 
 /// The ranks that share the layers of one copy of the model.
@@ -116,8 +116,8 @@ impl DataParallelGroup {
     /// Which of `count` samples this rank takes: consecutive ones, and each is taken once.
     #[must_use]
     pub fn share(&self, count: u64) -> Range<u64> {
-        let (rank, size) = (self.rank() as u64, self.size() as u64);
-        rank * count / size..(rank + 1) * count / size
+        let taken = share(self.rank(), self.size(), count as usize);
+        taken.start as u64..taken.end as u64
     }
 }
 

@@ -8,6 +8,7 @@ mod exact;
 mod thread;
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 pub use exact::sum_exactly;
@@ -74,6 +75,12 @@ pub trait Collective: Send + Sync + fmt::Debug {
     /// Ends the group, unless it has ended already: every pending and later call of any rank fails
     /// with `failure`.
     fn fail(&self, failure: &CollectiveError);
+}
+
+/// The part of `count` things that rank `rank` of `size` takes: consecutive ones, each is taken
+/// once, and no two ranks' numbers of them differ by more than one.
+pub(crate) fn share(rank: usize, size: usize, count: usize) -> Range<usize> {
+    rank * count / size..(rank + 1) * count / size
 }
 
 /// What a collective does.

@@ -14,12 +14,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, ReduceOp};
+use tracing::warn;
+
+use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, ReduceOp, share};
 use crate::parallel::RankPlace;
 
 /// From this many numbers on, each rank combines a part of the buffer: below it the second
 /// meeting costs more than the arithmetic it saves.
 const SHARED_WORK_NUMBERS: usize = 16 * 1024;
+
+/// Longest wait that is counted at once: a process that was stopped and goes on, or a machine that
+/// slept, has waited for no longer than this.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// One rank's handle on a group whose ranks are threads of this process.
 pub struct ThreadCollective {
@@ -129,7 +135,9 @@ impl ThreadCollective {
         call: &CollectiveCall,
     ) -> Result<(), CollectiveError> {
         let joined = meeting.ended;
-        let deadline = self.deadline(call);
+        // Work between barriers has no bound: a rank that waits there only tells of it.
+        let has_bound = call.kind != CollectiveKind::Barrier;
+        let mut waited = Duration::ZERO;
         loop {
             if meeting.ended > joined {
                 return Ok(());
@@ -137,23 +145,21 @@ impl ThreadCollective {
             if let Some(failure) = &meeting.failure {
                 return Err(failure.clone());
             }
-            let left = deadline.map_or(Duration::MAX, |deadline| {
-                deadline.saturating_duration_since(Instant::now())
-            });
-            if left.is_zero() {
-                let failure = self.timed_out(&meeting, call);
-                return Err(self.end_group(meeting, failure));
+            if waited >= self.shared.timeout {
+                let late = self.timed_out(&meeting, call);
+                if has_bound {
+                    return Err(self.end_group(meeting, late));
+                }
+                warn!("{late}; still waiting");
+                waited = Duration::ZERO;
             }
-            let woken = self.shared.changed.wait_timeout(meeting, left);
+            let left = self.shared.timeout.saturating_sub(waited);
+            let slice = if has_bound { left.min(WAIT_SLICE) } else { WAIT_SLICE };
+            let begun = Instant::now();
+            let woken = self.shared.changed.wait_timeout(meeting, slice);
             meeting = woken.unwrap_or_else(PoisonError::into_inner).0;
+            waited += begun.elapsed().min(slice);
         }
-    }
-
-    /// When this rank gives up waiting in `call`; never, where a barrier waits for work that has no
-    /// bound, or the clock does not reach so far.
-    fn deadline(&self, call: &CollectiveCall) -> Option<Instant> {
-        let has_bound = call.kind != CollectiveKind::Barrier;
-        has_bound.then(|| Instant::now().checked_add(self.shared.timeout)).flatten()
     }
 
     fn timed_out(&self, meeting: &Meeting, call: &CollectiveCall) -> CollectiveError {
@@ -196,8 +202,7 @@ impl ThreadCollective {
 
     /// The share of `rank` in the work on `numbers` numbers.
     fn share(&self, rank: usize, numbers: usize) -> Range<usize> {
-        let size = self.size();
-        rank * numbers / size..(rank + 1) * numbers / size
+        share(rank, self.size(), numbers)
     }
 
     /// Combines what all ranks brought at `range` into `result`, in rank order.
