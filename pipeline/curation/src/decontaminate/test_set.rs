@@ -159,7 +159,7 @@ fn source(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
 fn problem_of(path: &Path, error: CorpusError) -> String {
     match error {
         CorpusError::BadRecord(reject) => {
-            let Reject { provenance, byte_offset, reason } = &*reject;
+            let Reject { provenance, byte_offset, reason, .. } = &*reject;
             let file = other_file(path, &provenance.file);
             let line = provenance.line.unwrap_or(1);
             let remedy = match reason {
