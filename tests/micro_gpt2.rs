@@ -1,5 +1,5 @@
-//! The reference model: a GPT-2 of two layers that PyTorch and transformers computed the values of, in `fixtures/gpt2_micro` and
-//! `fixtures/gpt2_micro_gelu_new`.
+//! The reference model: a GPT-2 of two layers that PyTorch and transformers computed the values of,
+//! in `fixtures/gpt2_micro` and `fixtures/gpt2_micro_gelu_new`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(crate) fn config(activation: Activation) -> Gpt2Config {
     }
 }
 
-/// The tensors of one of its files, as `f32`, which holds the whole numbers among them exactly. As a source of parameters they are
-/// the model's weights.
+/// The tensors of one of its files, as `f32`, which holds the whole numbers among them exactly. As
+/// a source of parameters they are the model's weights.
 pub(crate) struct Tensors(HashMap<String, Vec<f32>>);
 
 impl Tensors {

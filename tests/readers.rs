@@ -1,4 +1,5 @@
-//! Every form of input through the program: the same shards from the same documents, and no shard from what cannot be read.
+//! Every form of input through the program: the same shards from the same documents, and no shard
+//! from what cannot be read.
 
 use std::fs;
 use std::io::Write;

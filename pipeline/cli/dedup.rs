@@ -36,10 +36,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DedupArgs {
-    /// Files, folders or quoted globs of JSONL, Parquet, or text as one document per file; `.gz` and `.zst` are unpacked.
+    /// Files, folders or quoted globs of JSONL, Parquet, or text as one document per file; `.gz`
+    /// and `.zst` are unpacked.
     ///
-    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`, each with `.gz` or `.zst` where it is
-    /// compressed; Parquet is `*.parquet`. A folder or glob must hold one form only. Hidden files and links to folders are left out and listed.
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`,
+    /// each with `.gz` or `.zst` where it is compressed; Parquet is `*.parquet`. A folder or glob
+    /// must hold one form only. Hidden files and links to folders are left out and listed.
     #[arg(value_name = "INPUT", required_unless_present = "config", conflicts_with = "config")]
     inputs: Vec<PathBuf>,
 

@@ -106,8 +106,8 @@ fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
     }
 }
 
-/// Whole numbers, so that logits are exact and ties are ties; all below 0, so that a row of padding,
-/// whose product is 0, would win if it took part.
+/// Whole numbers, so that logits are exact and ties are ties; all below 0, so that a row of
+/// padding, whose product is 0, would win if it took part.
 #[test]
 fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
     const TOKENS: usize = 200;

@@ -1,4 +1,5 @@
-//! What the ranks send each other in one forward and backward pass: the paper's sections 3.3 and 3.4, counted on the model itself.
+//! What the ranks send each other in one forward and backward pass: the paper's sections 3.3 and
+//! 3.4, counted on the model itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -46,7 +46,8 @@ fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
         let (losses, norms) = train(size);
         let difference = relative_difference(&losses, &whole);
         assert!(difference < 1e-5, "size {size}: {difference:e}");
-        // A norm that counted a parameter twice, or a rank not at all, would be off by tens of percent.
+        // A norm that counted a parameter twice, or a rank not at all, would be off by tens of
+        // percent.
         let difference = relative_difference(&norms, &whole_norms);
         assert!(difference < 1e-3, "gradient norm at size {size}: {difference:e}");
     }

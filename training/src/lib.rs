@@ -6,15 +6,16 @@
 //! 2. [`data`] takes the step's samples from the data folder and puts them into micro-batches.
 //! 3. [`architecture`] is which model it is; [`model`] reads as the model on one device would, and
 //!    [`objective`] is what the loop asks of it. Its layers are those of [`parallel`], split over
-//!    the ranks of a group: the paper's section 3. [`backend`] adds to burn the fused operations and
-//!    the collectives that have gradients.
+//!    the ranks of a group: the paper's section 3. [`backend`] adds to burn the fused operations
+//!    and the collectives that have gradients.
 //! 4. [`state`] does the step: forward, backward, clip, update. [`optim`] has the arithmetic.
 //! 5. [`metrics`] writes the step down, and on request which samples it took, [`validation`] takes
 //!    the loss on held-out documents, and [`checkpoint`] saves everything in a form that any number
 //!    of ranks can load.
 //!
 //! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
-//! called, how it is shaped, split and started. [`inference`] computes losses under a trained model.
+//! called, how it is shaped, split and started. [`inference`] computes losses under a trained
+//! model.
 
 pub mod architecture;
 pub mod backend;

@@ -65,9 +65,9 @@ const LOG_INTERVAL_STEPS: u64 = 10;
 pub struct StepSamples {
     /// The step, counted from 1.
     pub step: u64,
-    /// The samples of its global batch, in order, whatever the layout. Sample `k` is tokens `k·S` to
-    /// `(k+1)·S` of the training documents, laid end to end, for a sequence length of `S`: the same
-    /// tokens in every epoch.
+    /// The samples of its global batch, in order, whatever the layout. Sample `k` is tokens `k·S`
+    /// to `(k+1)·S` of the training documents, laid end to end, for a sequence length of `S`: the
+    /// same tokens in every epoch.
     pub sample_ids: Vec<u64>,
 }
 

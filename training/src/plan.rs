@@ -261,7 +261,8 @@ impl TrainConfig {
         if shard.num_tokens() < needed_tokens {
             return Err(TrainError::CorpusTooSmall { tokens: shard.num_tokens(), needed_tokens });
         }
-        // Reads all of it once: a shard with another's data, or with a token that no embedding has, ends here.
+        // Reads all of it once: a shard with another's data, or with a token that no embedding has,
+        // ends here.
         folder.verify()?;
         let split = self.data.split.divide(shard.num_documents());
         let part = |name, documents, is_needed| {

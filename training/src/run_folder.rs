@@ -190,7 +190,8 @@ impl RunRecord {
         }
     }
 
-    /// The record as it reads from a file: serde_json may change the last bit of a number on the way.
+    /// The record as it reads from a file: serde_json may change the last bit of a number on the
+    /// way.
     fn as_read(&self) -> Self {
         let json = serde_json::to_vec(self).expect("a record is plain data");
         serde_json::from_slice(&json).expect("what was just written")

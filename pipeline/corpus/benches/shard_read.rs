@@ -1,7 +1,7 @@
 //! Speed of reading training samples out of a shard, in millions of tokens per second.
 //!
-//! `cargo bench -p corpus --bench shard_read`: samples of 1,025 tokens in order and in random order, from a shard that lies
-//! in the system's cache.
+//! `cargo bench -p corpus --bench shard_read`: samples of 1,025 tokens in order and in random
+//! order, from a shard that lies in the system's cache.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::time::Instant;

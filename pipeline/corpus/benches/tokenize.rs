@@ -1,7 +1,8 @@
 //! Speed of GPT-2's tokenizer, in megabytes of text per second.
 //!
-//! `cargo bench -p corpus --bench tokenize [-- FILE]` on the text of FILE, or on made-up words. Cold is a tokenizer's first
-//! text, warm a text whose words it has seen: its cache is what makes the difference.
+//! `cargo bench -p corpus --bench tokenize [-- FILE]` on the text of FILE, or on made-up words.
+//! Cold is a tokenizer's first text, warm a text whose words it has seen: its cache is what makes
+//! the difference.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! What a document is, and where it came from.
 //!
-//! A document carries its [`Provenance`] through every stage, so that each verdict can be traced to a line of a file.
+//! A document carries its [`Provenance`] through every stage, so that each verdict can be traced to
+//! a line of a file.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +14,8 @@ pub struct Provenance {
     pub source: Arc<str>,
     /// File that holds the document.
     pub file: Arc<Path>,
-    /// Line in the file, or row of a table, counted from 1; `None` where the whole file is one document.
+    /// Line in the file, or row of a table, counted from 1; `None` where the whole file is one
+    /// document.
     pub line: Option<u64>,
     /// The document's own identifier, where its record has one.
     pub id: Option<String>,

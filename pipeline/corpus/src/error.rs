@@ -1,5 +1,5 @@
-//! Everything that can go wrong with a corpus: one enum, whose messages name the file, what was expected and what was
-//! found, and where there is one the remedy.
+//! Everything that can go wrong with a corpus: one enum, whose messages name the file, what was
+//! expected and what was found, and where there is one the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};

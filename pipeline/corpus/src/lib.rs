@@ -6,15 +6,17 @@
 //!                   provenance                                 mapped into memory
 //! ```
 //!
-//! 1. [`reader`] finds the documents in JSONL files and text trees, in an order that is part of every result. A
-//!    [`Document`] is a text and its [`Provenance`], so that each later verdict can name a line of a file.
-//! 2. [`tokenizer`] turns text into tokens: GPT-2's byte-level BPE, or what a `tokenizer.json` describes.
+//! 1. [`reader`] finds the documents in JSONL files and text trees, in an order that is part of
+//!    every result. A [`Document`] is a text and its [`Provenance`], so that each later verdict can
+//!    name a line of a file.
+//! 2. [`tokenizer`] turns text into tokens: GPT-2's byte-level BPE, or what a `tokenizer.json`
+//!    describes.
 //! 3. [`shard`] stores tokens in Megatron-LM's format and reads them back through a memory map.
-//! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every document; [`verify()`]
-//!    holds it, or a foreign shard, against all that is known of it.
+//! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every
+//!    document; [`verify()`] holds it, or a foreign shard, against all that is known of it.
 //!
-//! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a corpus, and the
-//! [`Observer`] that long work reports to, and what the [`machine`] gives it.
+//! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a
+//! corpus, and the [`Observer`] that long work reports to, and what the [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
@@ -36,7 +38,8 @@
 //!
 //! # What is not here
 //!
-//! No tensor, no filter, and no output to a terminal: `training` and `curation` build on this crate, and the program prints.
+//! No tensor, no filter, and no output to a terminal: `training` and `curation` build on this
+//! crate, and the program prints.
 
 mod data_folder;
 mod document;

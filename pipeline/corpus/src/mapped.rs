@@ -22,9 +22,10 @@ impl MappedFile {
         if length == 0 {
             return Ok(Self { map: None });
         }
-        // SAFETY: the map is read-only and lives as long as the slices lent from it. Inputs and finished shards are not
-        // written by this program; a foreign process that cuts the file short meanwhile ends this one with SIGBUS,
-        // which is the known price of reading by memory map.
+        // SAFETY: the map is read-only and lives as long as the slices lent from it. Inputs and
+        // finished shards are not written by this program; a foreign process that cuts the file
+        // short meanwhile ends this one with SIGBUS, which is the known price of reading by memory
+        // map.
         let map = unsafe { Mmap::map(&file) }.map_err(CorpusError::io("map", path))?;
         Ok(Self { map: Some(map) })
     }

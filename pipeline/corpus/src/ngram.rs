@@ -1,12 +1,13 @@
 //! N-grams of words, by which two texts are found to share a passage.
 //!
-//! Words are maximal runs of `a` to `z` and `0` to `9` in the lower-cased text, so case, punctuation and spacing do not
-//! matter. An n-gram is n words in a row; its hash is the 128-bit xxh3 of the words joined by single spaces. Hashes stand
-//! for the n-grams themselves, without a look at the text: among 10^12 different n-grams of a corpus and 10^6 of a test set
-//! the chance of a single false match is 10^18 / 2^128, or 3 in 10^21.
+//! Words are maximal runs of `a` to `z` and `0` to `9` in the lower-cased text, so case,
+//! punctuation and spacing do not matter. An n-gram is n words in a row; its hash is the 128-bit
+//! xxh3 of the words joined by single spaces. Hashes stand for the n-grams themselves, without a
+//! look at the text: among 10^12 different n-grams of a corpus and 10^6 of a test set the chance of
+//! a single false match is 10^18 / 2^128, or 3 in 10^21.
 //!
-//! Source: Radford et al., *Language Models are Unsupervised Multitask Learners* (2019), section 4, whose measure of overlap
-//! Megatron-LM repeats.
+//! Source: Radford et al., *Language Models are Unsupervised Multitask Learners* (2019), section 4,
+//! whose measure of overlap Megatron-LM repeats.
 
 use std::ops::Range;
 
@@ -105,7 +106,8 @@ impl NormalizedText {
         self.words.len()
     }
 
-    /// The n-grams, one per position: equal ones are counted as often as they occur. A text of fewer words has none.
+    /// The n-grams, one per position: equal ones are counted as often as they occur. A text of
+    /// fewer words has none.
     ///
     /// # Panics
     ///
@@ -197,7 +199,8 @@ mod tests {
         });
     }
 
-    /// Reference: Python's `re.findall("[a-z0-9]+", text.lower())` over the whole files, 8 words at a time.
+    /// Reference: Python's `re.findall("[a-z0-9]+", text.lower())` over the whole files, 8 words at
+    /// a time.
     #[test]
     fn overlap_of_wikitext_test_and_validation_is_the_known_one() {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");

@@ -1,7 +1,7 @@
 //! What long work reports to, and asks whether it should stop.
 //!
-//! Libraries do not print: they tell an [`Observer`] how far they are, and the program draws a progress bar from it. The
-//! same object carries a request to stop back into every long loop.
+//! Libraries do not print: they tell an [`Observer`] how far they are, and the program draws a
+//! progress bar from it. The same object carries a request to stop back into every long loop.
 
 /// What the amounts of a stage count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub trait Observer: Sync {
     /// The stage that began last has ended.
     fn finish(&self);
 
-    /// Whether the work should stop at the next point where it can be resumed or leaves nothing half written.
+    /// Whether the work should stop at the next point where it can be resumed or leaves nothing
+    /// half written.
     fn stop_requested(&self) -> bool {
         false
     }

@@ -1,7 +1,8 @@
 //! Whether the shards at a place are what they claim to be.
 //!
-//! A data folder is held against its manifest, checksums and all. Shards of other programs have no manifest; of them the
-//! index is checked number by number, the size of the data against it, and every token for being one.
+//! A data folder is held against its manifest, checksums and all. Shards of other programs have no
+//! manifest; of them the index is checked number by number, the size of the data against it, and
+//! every token for being one.
 
 use std::collections::BTreeSet;
 use std::fs;

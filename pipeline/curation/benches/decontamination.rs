@@ -4,9 +4,10 @@
 //! cargo bench -p curation --bench decontamination
 //! ```
 //!
-//! Each row is a pass of one thread over the texts, in MB of text per second: the median of seven runs, and the slowest
-//! and fastest. *clean* is a generated corpus of 62 MB that shares nothing with a test set of 240,000 words; *test data* is
-//! that test set forty times over, every document the whole of it.
+//! Each row is a pass of one thread over the texts, in MB of text per second: the median of seven
+//! runs, and the slowest and fastest. *clean* is a generated corpus of 62 MB that shares nothing
+//! with a test set of 240,000 words; *test data* is that test set forty times over, every document
+//! the whole of it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "../tests/generate/mod.rs"]

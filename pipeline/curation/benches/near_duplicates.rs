@@ -5,9 +5,10 @@
 //! cargo bench -p curation -- FOLDER [MAX_MB]                every text file in a folder, at most 300 MB
 //! ```
 //!
-//! Each row is a pass over the whole corpus, on all threads of the machine, in MB of text per second: the median of seven
-//! runs, and the slowest and fastest. *signing* makes shingle sets and signatures, *deciding* finds the near-duplicates,
-//! *total* is both. Reading files is not part of it.
+//! Each row is a pass over the whole corpus, on all threads of the machine, in MB of text per
+//! second: the median of seven runs, and the slowest and fastest. *signing* makes shingle sets and
+//! signatures, *deciding* finds the near-duplicates, *total* is both. Reading files is not part of
+//! it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "../tests/generate/mod.rs"]

@@ -1,4 +1,5 @@
-//! What a corpus is made from and how: [`CurationConfig`] as it is written, [`CurationPlan`] as it is meant.
+//! What a corpus is made from and how: [`CurationConfig`] as it is written, [`CurationPlan`] as it
+//! is meant.
 //!
 //! A step is on when its table is there and off when it is not:
 //!
@@ -46,8 +47,8 @@ pub struct CurationConfig {
     /// What to do with a record that cannot be read: `fail`, `skip` or `replace`.
     #[serde(default)]
     pub on_bad_line: OnBadLine,
-    /// What to do with a file that breaks off or is damaged: `fail` or `keep-prefix`. A last line that ends inside its
-    /// record is such a file, whatever `on_bad_line` says.
+    /// What to do with a file that breaks off or is damaged: `fail` or `keep-prefix`. A last line
+    /// that ends inside its record is such a file, whatever `on_bad_line` says.
     #[serde(default)]
     pub on_bad_file: OnBadFile,
     /// Removal of short documents.
@@ -65,7 +66,8 @@ pub struct CurationConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LengthConfig {
-    /// Least number of tokens of a document; shorter ones go. To keep all lengths, leave the table out.
+    /// Least number of tokens of a document; shorter ones go. To keep all lengths, leave the table
+    /// out.
     pub min_tokens: NonZeroUsize,
 }
 
@@ -80,8 +82,8 @@ impl Default for LengthConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NearDuplicatesConfig {
-    /// Jaccard similarity that a pair must exceed: 0.70 to 0.99, in hundredths. Read as an exact fraction: a pair at exactly
-    /// this similarity stays.
+    /// Jaccard similarity that a pair must exceed: 0.70 to 0.99, in hundredths. Read as an exact
+    /// fraction: a pair at exactly this similarity stays.
     pub threshold: f64,
     /// Words of one shingle.
     pub shingle_words: NonZeroUsize,
@@ -110,7 +112,8 @@ pub enum Recall {
     /// 26 bands of 5 rows: finds 99.2% of the pairs at exactly 0.7, and 99.997% at 0.8.
     #[default]
     Standard,
-    /// 32 bands of 4 rows: finds 99.98% of the pairs at exactly 0.7, and compares up to twice as many.
+    /// 32 bands of 4 rows: finds 99.98% of the pairs at exactly 0.7, and compares up to twice as
+    /// many.
     High,
 }
 
@@ -135,8 +138,8 @@ pub struct CurationPlan {
 }
 
 impl CurationConfig {
-    /// The paper's cleaning (section 4.1) of some sources: at least 128 tokens, no near-duplicates above 0.7. Its
-    /// decontamination needs test sets, so that step is off.
+    /// The paper's cleaning (section 4.1) of some sources: at least 128 tokens, no near-duplicates
+    /// above 0.7. Its decontamination needs test sets, so that step is off.
     #[must_use]
     pub fn of_paper(sources: Vec<SourceConfig>) -> Self {
         Self {
@@ -164,7 +167,8 @@ impl CurationConfig {
     ///
     /// # Errors
     ///
-    /// [`CurationError::Config`] for a value that cannot be used, [`CurationError::Corpus`] for an unknown tokenizer.
+    /// [`CurationError::Config`] for a value that cannot be used, [`CurationError::Corpus`] for an
+    /// unknown tokenizer.
     pub fn validate(mut self) -> Result<CurationPlan, CurationError> {
         if self.sources.is_empty() {
             return Err(ConfigProblem::NoSource.into());
@@ -198,7 +202,8 @@ impl CurationConfig {
 
 impl NearDuplicatesConfig {
     fn rule(&self) -> Result<NearDuplicateRule, ConfigProblem> {
-        // A decimal fraction has no exact f64; the nearest number of hundredths is what was written.
+        // A decimal fraction has no exact f64; the nearest number of hundredths is what was
+        // written.
         let hundredths = (self.threshold * 100.0).round();
         let is_hundredths = (self.threshold * 100.0 - hundredths).abs() < 1e-9;
         if !is_hundredths || !(70.0..=99.0).contains(&hundredths) {

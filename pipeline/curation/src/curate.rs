@@ -27,19 +27,20 @@ use crate::{CurationError, CurationPlan};
 /// Name of the list of records that could not be read.
 pub const REJECTS: &str = "rejects.jsonl";
 
-/// Documents that are worked on at once. The observer hears of a block, and is asked for each document: a single one may
-/// take a second.
+/// Documents that are worked on at once. The observer hears of a block, and is asked for each
+/// document: a single one may take a second.
 const BLOCK_DOCUMENTS: usize = 512;
 
-/// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when this returns, and not at
-/// all when it fails.
+/// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when
+/// this returns, and not at all when it fails.
 ///
-/// Works on the threads of the current rayon pool. The shard and every verdict are the same for any number of threads, and
-/// for any division of the input into files of the same order.
+/// Works on the threads of the current rayon pool. The shard and every verdict are the same for any
+/// number of threads, and for any division of the input into files of the same order.
 ///
 /// # Errors
 ///
-/// Where a source, a test set or the output cannot be used, where nothing is kept, and where the observer asks to stop.
+/// Where a source, a test set or the output cannot be used, where nothing is kept, and where the
+/// observer asks to stop.
 pub fn curate(
     plan: &CurationPlan,
     out: &Path,
@@ -60,7 +61,8 @@ pub fn curate(
     // 3. Drop all but the first of equal texts.
     drop_exact_duplicates(&mut ledger, observer)?;
 
-    // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean neighbor with it.
+    // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean
+    //    neighbor with it.
     let contamination = match &test_sets {
         Some(test_sets) => Some(drop_contaminated(test_sets, &mut ledger, observer)?),
         None => None,
@@ -231,7 +233,8 @@ fn drop_near_duplicates(
     })
 }
 
-/// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for it.
+/// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for
+/// it.
 fn write_shard(
     folder: &DataFolderWriter,
     ledger: &Ledger,
@@ -343,7 +346,8 @@ fn nothing_kept(ledger: &Ledger, input: &Input) -> CurationError {
     }
 }
 
-/// Applies `judge` to every document that is in, in parallel; the answers come in order, with the documents' numbers.
+/// Applies `judge` to every document that is in, in parallel; the answers come in order, with the
+/// documents' numbers.
 fn for_each_kept<T: Send>(
     ledger: &Ledger,
     stage: &str,

@@ -1,4 +1,5 @@
-//! What reading said beside documents: files that were left out or broke off, and records that could not be read.
+//! What reading said beside documents: files that were left out or broke off, and records that
+//! could not be read.
 
 use corpus::reader::{BrokenFile, Skipped, Sources};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Every document of the input in order, and what was decided about it.
 //!
-//! Stages look at the documents that are still in, and take some out with a reason and the evidence for it. Nothing is
-//! forgotten: reports and lists are made from here at the end.
+//! Stages look at the documents that are still in, and take some out with a reason and the evidence
+//! for it. Nothing is forgotten: reports and lists are made from here at the end.
 
 use std::collections::BTreeMap;
 

@@ -1,18 +1,20 @@
 //! The data stage: raw documents in, a curated corpus of tokens out.
 //!
-//! [`curate()`] is the whole stage. It follows the cleaning of the Megatron-LM paper (Shoeybi et al. 2019, section 4.1), in
-//! this order:
+//! [`curate()`] is the whole stage. It follows the cleaning of the Megatron-LM paper (Shoeybi et
+//! al. 2019, section 4.1), in this order:
 //!
 //! 1. read every source ([`corpus::reader`]), in the order that all results follow;
 //! 2. drop documents that are empty or have fewer than 128 tokens ([`filter`]);
 //! 3. drop all but the first of equal texts ([`dedup::ExactIndex`]);
 //! 4. drop documents that belong to a test set ([`decontaminate`]);
-//! 5. drop near-duplicates, those with a Jaccard similarity above 0.7 to an earlier kept document ([`dedup`]);
+//! 5. drop near-duplicates, those with a Jaccard similarity above 0.7 to an earlier kept document
+//!    ([`dedup`]);
 //! 6. tokenize the rest into a memory-mapped shard ([`corpus::shard`]);
-//! 7. write what became of every document ([`records`]), the counts ([`report`](CurationReport)) and the manifest.
+//! 7. write what became of every document ([`records`]), the counts ([`report`](CurationReport))
+//!    and the manifest.
 //!
-//! Every document that goes is counted under its [reason](filter::DropReason) and listed with its witness. The corpus is
-//! held in memory meanwhile: two to three times the size of its text.
+//! Every document that goes is counted under its [reason](filter::DropReason) and listed with its
+//! witness. The corpus is held in memory meanwhile: two to three times the size of its text.
 
 pub mod config;
 mod curate;

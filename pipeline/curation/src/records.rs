@@ -48,17 +48,19 @@ pub struct RemovedRecord {
     pub reason: DropReason,
     /// Its Jaccard similarity with the witness; 1 for an exact duplicate.
     pub jaccard: Option<f64>,
-    /// What it is a copy of: the kept document for a near-duplicate, the first document with the text for an exact
-    /// duplicate, the item of a test set for a contaminated document.
+    /// What it is a copy of: the kept document for a near-duplicate, the first document with the
+    /// text for an exact duplicate, the item of a test set for a contaminated document.
     pub witness: Option<Location>,
-    /// For a document that goes for a test set, the rule that applies; what follows is by its n-grams.
+    /// For a document that goes for a test set, the rule that applies; what follows is by its
+    /// n-grams.
     pub rule: Option<Rule>,
     /// The share of the witness's distinct n-grams that the document holds.
     pub witness_share: Option<f64>,
     /// The share of the document's distinct n-grams that the witness holds.
     pub document_share: Option<f64>,
-    /// The bytes `[start, end)` of the document's text that n-grams of the witness cover; by the rule `ngram`, of any test
-    /// set. In order, the longest possible, and the first hundred of them.
+    /// The bytes `[start, end)` of the document's text that n-grams of the witness cover; by the
+    /// rule `ngram`, of any test set. In order, the longest possible, and the first hundred of
+    /// them.
     pub spans: Option<Vec<[usize; 2]>>,
     /// Number of all spans.
     pub num_spans: Option<usize>,

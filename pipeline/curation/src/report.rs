@@ -14,7 +14,8 @@ use crate::records::Location;
 /// Clusters that a report shows.
 const CLUSTERS_SHOWN: usize = 10;
 
-/// Counts and examples of one curation. Keys of `report.json` are the names of the fields; what is absent is `null`.
+/// Counts and examples of one curation. Keys of `report.json` are the names of the fields; what is
+/// absent is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurationReport {
     /// Documents of the input, those without text among them.
@@ -23,7 +24,8 @@ pub struct CurationReport {
     pub documents_kept: u64,
     /// Number of documents dropped, for each reason that occurred.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Number of records that could not be read and were passed over, by reason: they are no documents.
+    /// Number of records that could not be read and were passed over, by reason: they are no
+    /// documents.
     pub rejected: BTreeMap<String, u64>,
     /// Number of documents in which characters were replaced, by the reason.
     pub repaired: BTreeMap<String, u64>,
@@ -33,7 +35,8 @@ pub struct CurationReport {
     pub bytes_in: u64,
     /// Wall time.
     pub seconds: f64,
-    /// The most memory that the process has held so far, in bytes; `None` where the system does not tell.
+    /// The most memory that the process has held so far, in bytes; `None` where the system does not
+    /// tell.
     pub peak_rss_bytes: Option<u64>,
     /// What decontamination found; `None` where it is off.
     pub contamination: Option<ContaminationReport>,
@@ -105,7 +108,8 @@ pub(crate) fn largest_clusters(ledger: &Ledger) -> Vec<Cluster> {
         else {
             continue;
         };
-        // The first copy of a text may itself have gone later, for being contaminated or a near-duplicate.
+        // The first copy of a text may itself have gone later, for being contaminated or a
+        // near-duplicate.
         if ledger.removal(witness).is_none() {
             by_witness
                 .entry(witness)

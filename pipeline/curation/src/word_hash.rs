@@ -1,10 +1,11 @@
 //! Hashes of words and of runs of words: what shingles and the search for test data are made of.
 //!
-//! A word's hash is built byte by byte while the text is scanned, without a copy of the word. The hash of a run of words is
-//! a polynomial in [`K`] over theirs, rolled from one run to the next, so that its cost does not depend on its length.
+//! A word's hash is built byte by byte while the text is scanned, without a copy of the word. The
+//! hash of a run of words is a polynomial in [`K`] over theirs, rolled from one run to the next, so
+//! that its cost does not depend on its length.
 
-/// Multiplier of the word hash and of the polynomial over word hashes; `K ≡ 3 mod 8`, so that exchanging two words of a
-/// run of five loses at most four of the 64 bits that tell the two apart.
+/// Multiplier of the word hash and of the polynomial over word hashes; `K ≡ 3 mod 8`, so that
+/// exchanging two words of a run of five loses at most four of the 64 bits that tell the two apart.
 const K: u64 = 0x9E37_79B9_7F4A_7C13;
 
 /// A word hash in the making.
@@ -40,7 +41,8 @@ pub(crate) fn hash_short_text(words: &[u64]) -> u64 {
     mix(words.iter().fold(words.len() as u64, |sum, &word| append(sum, word)))
 }
 
-/// Replaces word hashes, in text order, by the hashes of the runs of `run_words` words that start at each of them.
+/// Replaces word hashes, in text order, by the hashes of the runs of `run_words` words that start
+/// at each of them.
 ///
 /// A text of fewer words has no run.
 pub(crate) fn words_to_runs(hashes: &mut Vec<u64>, run_words: usize) {
@@ -48,8 +50,8 @@ pub(crate) fn words_to_runs(hashes: &mut Vec<u64>, run_words: usize) {
         hashes.clear();
         return;
     };
-    // The word that leaves a run was multiplied by K^(run_words - 1). Each hash is overwritten once the last run that
-    // needs it is made.
+    // The word that leaves a run was multiplied by K^(run_words - 1). Each hash is overwritten once
+    // the last run that needs it is made.
     let leaving_factor = (1..run_words).fold(1_u64, |power, _| power.wrapping_mul(K));
     let mut rolling = hashes[..run_words - 1].iter().fold(0, |sum, &word| append(sum, word));
     for first in 0..num_runs {

@@ -154,7 +154,8 @@ fn every_removal_is_listed_with_its_witness() {
 
 #[test]
 fn a_contaminated_document_takes_no_clean_neighbor_with_it() {
-    // 60 words of an article of 100 make the first document contaminated; the second shares most of the rest with it.
+    // 60 words of an article of 100 make the first document contaminated; the second shares most of
+    // the rest with it.
     let article = Random::new(1).words(100);
     let rest = Random::new(2).words(400);
     let first = [&article[..60], &rest[..]].concat().join(" ");
@@ -198,7 +199,8 @@ fn a_source_that_loses_most_of_its_documents_is_warned_of() {
     assert_eq!((report.sources["test"].documents_in, report.sources["test"].kept), (3, 1));
 }
 
-/// 2,000 documents of 130 to 330 words, of which 300 are near-duplicates of an earlier one: 1 in 60 words is another.
+/// 2,000 documents of 130 to 330 words, of which 300 are near-duplicates of an earlier one: 1 in 60
+/// words is another.
 fn documents_with_planted_near_duplicates() -> Vec<String> {
     let mut random = Random::new(7);
     let mut documents: Vec<Vec<String>> = Vec::new();

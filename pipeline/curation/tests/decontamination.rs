@@ -35,8 +35,8 @@ fn first_words(text: &str, count: usize) -> String {
     text.split(' ').take(count).collect::<Vec<_>>().join(" ")
 }
 
-/// Three paragraphs of a test set, and 20 documents: one with a paragraph verbatim, one with it in another spelling, one
-/// that shares 7 words in a row, one that shares 8, and 16 clean ones.
+/// Three paragraphs of a test set, and 20 documents: one with a paragraph verbatim, one with it in
+/// another spelling, one that shares 7 words in a row, one that shares 8, and 16 clean ones.
 fn paragraphs_and_documents() -> ([String; 3], Vec<String>) {
     let paragraphs = [1, 2, 3].map(|seed| words(seed, 60));
     let around = |seed: u64, passage: &str| {
@@ -61,7 +61,8 @@ fn grams(text: &str, n: usize) -> HashSet<String> {
     words.windows(n).map(|gram| gram.join(" ")).collect()
 }
 
-/// Numbers of the n-grams of all items, and of those that some document holds, by position and distinct.
+/// Numbers of the n-grams of all items, and of those that some document holds, by position and
+/// distinct.
 fn brute_force_overlap(items: &[&str], documents: &[String]) -> [u64; 4] {
     let corpus: HashSet<String> = documents.iter().flat_map(|text| grams(text, 8)).collect();
     let distinct: HashSet<String> = items.iter().flat_map(|text| grams(text, 8)).collect();
@@ -248,7 +249,8 @@ fn an_empty_or_unreadable_test_set_ends_the_run_before_it_begins() {
     assert!(!workspace.path("out").exists());
 }
 
-/// The real test sets, against each other. Reference: Python's `re.findall("[a-z0-9]+", text.lower())`, 8 words at a time.
+/// The real test sets, against each other. Reference: Python's `re.findall("[a-z0-9]+",
+/// text.lower())`, 8 words at a time.
 #[test]
 fn wikitext_and_lambada_overlap_as_is_known() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");

@@ -1,4 +1,5 @@
-//! Near-duplicate removal against the rule written down naively: all pairs, sets of strings, one document after another.
+//! Near-duplicate removal against the rule written down naively: all pairs, sets of strings, one
+//! document after another.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod generate;
@@ -22,7 +23,8 @@ const STANDARD: NearDuplicateRule = NearDuplicateRule {
     seed: 1234,
 };
 
-/// Bands of one row: two documents above 0.7 share no band with a chance of 0.3^130, so that every true pair is compared.
+/// Bands of one row: two documents above 0.7 share no band with a chance of 0.3^130, so that every
+/// true pair is compared.
 const EXHAUSTIVE: NearDuplicateRule =
     NearDuplicateRule { layout: BandLayout { bands: 130, rows: 1 }, ..STANDARD };
 
@@ -72,7 +74,8 @@ fn naive_decisions(texts: &[String]) -> Decisions {
     decisions
 }
 
-/// Random and planted documents of 0 to 2,000 words: edited, shortened and extended copies, copies of copies, short texts.
+/// Random and planted documents of 0 to 2,000 words: edited, shortened and extended copies, copies
+/// of copies, short texts.
 fn planted_documents(seed: u64, count: usize) -> Vec<String> {
     let mut random = Random::new(seed);
     let mut documents: Vec<Vec<String>> = Vec::new();
@@ -156,14 +159,16 @@ fn with_standard_bands_every_removal_is_true_and_few_are_missed() {
     assert!(missed * 100 <= true_removals, "{missed} of {true_removals} missed");
 }
 
-/// Two texts of 80 to 200 words with a similarity from 0.71 to 0.75: words overwritten in one to three runs.
+/// Two texts of 80 to 200 words with a similarity from 0.71 to 0.75: words overwritten in one to
+/// three runs.
 fn similar_pair(seed: u64) -> [String; 2] {
     let mut random = Random::new(seed);
     loop {
         let length = 80 + random.below(121);
         let original = random.words(length);
         let mut copy = original.clone();
-        // A run of n words takes n + 4 shingles with it, and d of s lost shingles leave (s - d) / (s + d).
+        // A run of n words takes n + 4 shingles with it, and d of s lost shingles leave (s - d) /
+        // (s + d).
         let runs = 1 + random.below(3);
         let lost = (length - 4) * (143 + random.below(27)) / 1_000;
         let run = (lost / runs).saturating_sub(4).max(1);
@@ -231,7 +236,8 @@ fn short_texts_match_only_their_like_and_empty_ones_nothing() {
 
 #[test]
 fn a_chain_is_not_closed_over() {
-    // 90 shingles each, 80 of them shared with the next document (80/100) and 70 with the one after (70/110).
+    // 90 shingles each, 80 of them shared with the next document (80/100) and 70 with the one after
+    // (70/110).
     let words = Random::new(3).words(50 * 10 + 94);
     let texts: Vec<String> = (0..50).map(|n| words[n * 10..n * 10 + 94].join(" ")).collect();
     let decisions = decide(&texts, &STANDARD);

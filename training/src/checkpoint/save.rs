@@ -226,10 +226,11 @@ fn put_in_place(partial: &Path, folder: &Path) -> Result<(), TrainError> {
     Ok(sync_folder(folder.parent())?)
 }
 
-/// Deletes all but the newest `keep` checkpoints up to the one of step `saved`; nothing else in the folder is touched.
+/// Deletes all but the newest `keep` checkpoints up to the one of step `saved`; nothing else in the
+/// folder is touched.
 ///
-/// Folders of later steps are those that a resumed run passed over as broken: they take no good one's place, and go when
-/// their step is saved again.
+/// Folders of later steps are those that a resumed run passed over as broken: they take no good
+/// one's place, and go when their step is saved again.
 fn delete_beyond(checkpoints: &Path, saved: u64, keep: Option<usize>) -> Result<(), TrainError> {
     let Some(keep) = keep else { return Ok(()) };
     let folders = step_folders(checkpoints)?.into_iter().filter(|(step, _)| *step <= saved);

@@ -4,8 +4,8 @@
 //! The norm is that of the *unsplit* model. A replicated parameter has the same gradient on every
 //! rank and counts once; a split one counts each rank's part, so that the group sums them. The tied
 //! embedding is one parameter and counts once with the sum of its two gradients. Sums run in `f64`
-//! over fixed blocks, so that every rank gets the same bits for any number of threads. Copies of the
-//! model have summed their gradients before: each finds the same norm for itself.
+//! over fixed blocks, so that every rank gets the same bits for any number of threads. Copies of
+//! the model have summed their gradients before: each finds the same norm for itself.
 
 use rayon::prelude::*;
 

@@ -84,9 +84,9 @@ impl LrSchedule {
     ///
     /// With peak `P`, warm-up `w`, total `N`: `P·t/w` up to `w`. Then, by the paper's rule, `x =
     /// min(1, (t-w)/(N-w))` and the decay's value at `x`. By the original's, `m = min(t, N-w)`
-    /// takes the place of `t` in both parts, though `t` still tells where the warm-up ends: `P·m/w`,
-    /// and the decay's value at `(m-w)/N`, which lies above the peak where the warm-up is longer
-    /// than half the run. Never below the minimum after the warm-up, nor below 0 in it.
+    /// takes the place of `t` in both parts, though `t` still tells where the warm-up ends:
+    /// `P·m/w`, and the decay's value at `(m-w)/N`, which lies above the peak where the warm-up is
+    /// longer than half the run. Never below the minimum after the warm-up, nor below 0 in it.
     pub fn at(&self, step: u64) -> f64 {
         let (warmup, total) = (i128::from(self.warmup_steps), i128::from(self.train_steps));
         let (step, end) = (i128::from(step), total - warmup);

@@ -3,8 +3,9 @@
 //! Each rank scores its own part of the vocabulary, and only three numbers for each position are
 //! exchanged: the largest logit, the target's logit and the sum of exponentials; a fourth, the
 //! token of the largest logit, where predictions are asked for. Gathering the logits instead would
-//! move as many times more as the vocabulary has tokens (section 3 of the paper). Nor do all logits of a rank exist at once: scoring, softmax, loss and gradients go
-//! through the positions chunk by chunk, in one operation of the backend.
+//! move as many times more as the vocabulary has tokens (section 3 of the paper). Nor do all logits
+//! of a rank exist at once: scoring, softmax, loss and gradients go through the positions chunk by
+//! chunk, in one operation of the backend.
 
 use std::sync::Arc;
 

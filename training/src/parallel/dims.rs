@@ -57,7 +57,8 @@ impl RankPlace {
     }
 }
 
-/// `rank 3 (tensor 1 of 2, data 1 of 2)`, counted from 0; just `rank 3` where one of the sizes is 1.
+/// `rank 3 (tensor 1 of 2, data 1 of 2)`, counted from 0; just `rank 3` where one of the sizes is
+/// 1.
 impl fmt::Display for RankPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tensor, data, dims } = self;

@@ -3,8 +3,8 @@
 //! A transformer layer is two blocks, attention and MLP, and each is two matrix products with
 //! something nonlinear between. The first weight is split by column, so that each rank computes
 //! some of the hidden units completely and applies the nonlinearity on its own; the second by row,
-//! so that each rank multiplies the units it has; one all-reduce adds the partial results. Attention
-//! splits the same way by whole heads. Embedding and loss split by vocabulary.
+//! so that each rank multiplies the units it has; one all-reduce adds the partial results.
+//! Attention splits the same way by whole heads. Embedding and loss split by vocabulary.
 //!
 //! | file               | what                                                                |
 //! |--------------------|---------------------------------------------------------------------|

@@ -63,7 +63,8 @@ impl TokenizerIdentity {
 }
 
 impl DataManifest {
-    /// The manifest of a shard that `tokenizer` filled; sources, configuration and drop counts are for the caller to add.
+    /// The manifest of a shard that `tokenizer` filled; sources, configuration and drop counts are
+    /// for the caller to add.
     pub fn new(tokenizer: &dyn Tokenizer, shard: &ShardSummary) -> Self {
         Self {
             version: MANIFEST_VERSION,

@@ -8,8 +8,8 @@
 //! DIR/provenance.jsonl         one line per document that was kept, in shard order
 //! ```
 //!
-//! A folder under its final name is whole: it is written as `.DIR.partial` beside it and renamed when everything is on
-//! disk.
+//! A folder under its final name is whole: it is written as `.DIR.partial` beside it and renamed
+//! when everything is on disk.
 
 mod manifest;
 mod workplace;
@@ -47,9 +47,9 @@ pub struct DataFolder {
 impl DataFolder {
     /// Begins the data folder that will be `path`.
     ///
-    /// An empty folder of that name is no obstacle, and a folder that holds other things than a data folder's is refused
-    /// whatever `existing` says. What an earlier, killed run left under the temporary name is removed; a run that is still
-    /// at work is refused its rival.
+    /// An empty folder of that name is no obstacle, and a folder that holds other things than a
+    /// data folder's is refused whatever `existing` says. What an earlier, killed run left under
+    /// the temporary name is removed; a run that is still at work is refused its rival.
     ///
     /// # Errors
     ///
@@ -58,7 +58,8 @@ impl DataFolder {
         DataFolderWriter::create(path, existing)
     }
 
-    /// Opens the data folder at `path`: its manifest is read, and every file is there in the size that it says.
+    /// Opens the data folder at `path`: its manifest is read, and every file is there in the size
+    /// that it says.
     ///
     /// # Errors
     ///
@@ -101,7 +102,8 @@ impl DataFolder {
         Ok(shard)
     }
 
-    /// Reads every file and compares its checksum, and checks that all tokens lie in the vocabulary.
+    /// Reads every file and compares its checksum, and checks that all tokens lie in the
+    /// vocabulary.
     ///
     /// # Errors
     ///

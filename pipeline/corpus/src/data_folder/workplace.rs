@@ -1,8 +1,8 @@
 //! The temporary folder in which a data folder is written, held by one run at a time.
 //!
-//! Two runs with the same output must neither mix their files nor remove each other's. The folder itself is locked, by the
-//! kernel and for as long as the process lives: what a killed run left behind is free, what another run works in is not,
-//! and no lock file stays behind.
+//! Two runs with the same output must neither mix their files nor remove each other's. The folder
+//! itself is locked, by the kernel and for as long as the process lives: what a killed run left
+//! behind is free, what another run works in is not, and no lock file stays behind.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::CorpusError;
 
-/// An empty folder of this run's own; removed when it is dropped, unless it was renamed or is to be kept.
+/// An empty folder of this run's own; removed when it is dropped, unless it was renamed or is to be
+/// kept.
 #[derive(Debug)]
 pub(super) struct Workplace {
     path: PathBuf,
@@ -20,12 +21,13 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// Takes the folder `path`, which is made where it is not there, and empties it of what an earlier run left. `output`
-    /// is what the user calls the folder that is to be written.
+    /// Takes the folder `path`, which is made where it is not there, and empties it of what an
+    /// earlier run left. `output` is what the user calls the folder that is to be written.
     ///
     /// # Errors
     ///
-    /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or emptied.
+    /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or
+    /// emptied.
     pub(super) fn take(path: PathBuf, output: &Path) -> Result<Self, CorpusError> {
         fs::create_dir_all(&path).map_err(CorpusError::io("create", &path))?;
         let in_use = || CorpusError::OutputInUse { path: output.to_owned() };
@@ -71,7 +73,8 @@ impl Workplace {
 impl Drop for Workplace {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Nothing is to be done about a folder that cannot be removed, and the first error is the one to report.
+            // Nothing is to be done about a folder that cannot be removed, and the first error is
+            // the one to report.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

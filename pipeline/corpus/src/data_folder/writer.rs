@@ -62,7 +62,8 @@ impl DataFolderWriter {
         fs::write(&path, text).map_err(CorpusError::io("write", &path))
     }
 
-    /// Completes `manifest` by the files that it does not list yet, writes it last, and gives the folder its name.
+    /// Completes `manifest` by the files that it does not list yet, writes it last, and gives the
+    /// folder its name.
     ///
     /// # Errors
     ///
@@ -180,7 +181,8 @@ fn is_empty(folder: &Path) -> Result<bool, CorpusError> {
     Ok(fs::read_dir(folder).map_err(CorpusError::io("list", folder))?.next().is_none())
 }
 
-/// Whether all that lies in `path` is a data folder's manifest and the files that this lists, whole or broken.
+/// Whether all that lies in `path` is a data folder's manifest and the files that this lists, whole
+/// or broken.
 fn holds_only_a_data_folder(path: &Path) -> Result<bool, CorpusError> {
     let Ok(text) = fs::read(path.join(MANIFEST)) else { return Ok(false) };
     let Ok(manifest) = serde_json::from_slice::<DataManifest>(&text) else { return Ok(false) };
@@ -193,7 +195,8 @@ fn holds_only_a_data_folder(path: &Path) -> Result<bool, CorpusError> {
     Ok(true)
 }
 
-/// Gives an old folder its name back where a death, or an error, came between its going and the new one's coming.
+/// Gives an old folder its name back where a death, or an error, came between its going and the new
+/// one's coming.
 fn restore_replaced(path: &Path) -> Result<(), CorpusError> {
     let replaced = temporary_sibling(path, "replaced");
     let is_free = !path.exists() || is_empty(path)?;

@@ -1,6 +1,7 @@
 //! A file that breaks off: where, after how many documents, and why.
 //!
-//! Offsets count bytes of the text, uncompressed: the place that a user finds again with `zcat FILE | tail -c +OFFSET`.
+//! Offsets count bytes of the text, uncompressed: the place that a user finds again with `zcat FILE
+//! | tail -c +OFFSET`.
 
 use std::fmt;
 use std::path::Path;
@@ -20,10 +21,11 @@ pub struct BrokenFile {
     pub path: Arc<Path>,
     /// Documents that were read from it before the break.
     pub documents: u64,
-    /// Where its text breaks off, in bytes of the uncompressed text; of a Parquet file, where the row group begins that
-    /// cannot be read.
+    /// Where its text breaks off, in bytes of the uncompressed text; of a Parquet file, where the
+    /// row group begins that cannot be read.
     pub byte_offset: u64,
-    /// The line or row that breaks off, counted from 1; `None` where the whole file is one document.
+    /// The line or row that breaks off, counted from 1; `None` where the whole file is one
+    /// document.
     pub line: Option<u64>,
     /// What is wrong with it.
     pub problem: FileProblem,
@@ -67,7 +69,8 @@ pub enum FileProblem {
         /// The compression.
         form: &'static str,
     },
-    /// The compressed data contradict themselves; what was read of the part at fault may be altered.
+    /// The compressed data contradict themselves; what was read of the part at fault may be
+    /// altered.
     #[error("its {form} data are damaged ({message})")]
     Damaged {
         /// The compression.
@@ -93,7 +96,8 @@ pub(super) struct Break {
 /// Why a reader ends before the end of its file.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The file breaks off; what is done about that is decided by its [`OnBadFile`](super::OnBadFile).
+    /// The file breaks off; what is done about that is decided by its
+    /// [`OnBadFile`](super::OnBadFile).
     Broken(Box<Break>),
     /// Nothing more can be read at all.
     Failed(CorpusError),

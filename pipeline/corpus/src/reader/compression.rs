@@ -1,8 +1,10 @@
-//! Compressed files as streams of bytes: gzip of any number of members, Zstandard of any number of frames.
+//! Compressed files as streams of bytes: gzip of any number of members, Zstandard of any number of
+//! frames.
 //!
-//! Both are made by appending (`cat a.gz b.gz`), and the common decoders that stop after the first part lose the rest
-//! without a word. Here reading goes on to the end of the file, and whatever stands there that is no further part is an
-//! error, but for zero bytes after a gzip member, with which tapes and block devices pad.
+//! Both are made by appending (`cat a.gz b.gz`), and the common decoders that stop after the first
+//! part lose the rest without a word. Here reading goes on to the end of the file, and whatever
+//! stands there that is no further part is an error, but for zero bytes after a gzip member, with
+//! which tapes and block devices pad.
 
 use std::fmt;
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Where the documents of a corpus come from, as it is written in a config file.
 //!
-//! The form of a source is the name of its table, so that a misspelt option is reported at its own line:
+//! The form of a source is the name of its table, so that a misspelt option is reported at its own
+//! line:
 //!
 //! ```toml
 //! [[source]]
@@ -23,8 +24,9 @@
 //! include = ["*.md", "*.txt.gz"]
 //! ```
 //!
-//! A path is a file, a folder that is read in whole, or a glob: `*` stays within a name, `**` crosses folders,
-//! `{a,b}` is either. A path that exists is what it names, whatever characters it has.
+//! A path is a file, a folder that is read in whole, or a glob: `*` stays within a name, `**`
+//! crosses folders, `{a,b}` is either. A path that exists is what it names, whatever characters it
+//! has.
 
 use std::path::{Path, PathBuf};
 
@@ -55,14 +57,15 @@ pub enum SourceFormat {
     Text(TextTreeConfig),
 }
 
-/// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl`, `*.ndjson` or `*.json`, with `.gz` or `.zst`
-/// where they are compressed.
+/// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl`, `*.ndjson` or
+/// `*.json`, with `.gz` or `.zst` where they are compressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JsonlConfig {
     /// Key that holds the text.
     pub text_key: String,
-    /// Key that holds the document's identifier. A record may lack it; an identifier is a string or a number.
+    /// Key that holds the document's identifier. A record may lack it; an identifier is a string or
+    /// a number.
     pub id_key: String,
     /// Key that holds the document's title; none is read unless this is set. A record may lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +78,8 @@ impl Default for JsonlConfig {
     }
 }
 
-/// Table `[source.parquet]`: one document per row, in files named `*.parquet`, of any number of row groups. A text or title
-/// column holds strings of whatever Arrow type.
+/// Table `[source.parquet]`: one document per row, in files named `*.parquet`, of any number of row
+/// groups. A text or title column holds strings of whatever Arrow type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ParquetConfig {
@@ -95,15 +98,18 @@ impl Default for ParquetConfig {
     }
 }
 
-/// Table `[source.text]`: every file is one document. One whose name ends in `.gz` or `.zst` is unpacked.
+/// Table `[source.text]`: every file is one document. One whose name ends in `.gz` or `.zst` is
+/// unpacked.
 ///
-/// A pattern without a slash is compared with a name at any depth (`*.md`, `LICENSE*`), one with a slash with the whole
-/// path relative to the source's folder, where `*` stays within a name and `**` crosses folders (`docs/**/*.txt`).
+/// A pattern without a slash is compared with a name at any depth (`*.md`, `LICENSE*`), one with a
+/// slash with the whole path relative to the source's folder, where `*` stays within a name and
+/// `**` crosses folders (`docs/**/*.txt`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextTreeConfig {
-    /// Files of a folder to read, whatever they are named. Where this is empty all files must be named as text is: `*.txt`,
-    /// `*.txt.gz` or `*.txt.zst`. A file that is named as a path of the source or matches one is read whatever its name.
+    /// Files of a folder to read, whatever they are named. Where this is empty all files must be
+    /// named as text is: `*.txt`, `*.txt.gz` or `*.txt.zst`. A file that is named as a path of the
+    /// source or matches one is read whatever its name.
     pub include: Vec<String>,
     /// Files to leave out, and folders to leave out with all they hold.
     pub exclude: Vec<String>,

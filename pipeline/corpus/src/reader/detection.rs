@@ -12,7 +12,8 @@ impl SourceConfig {
     ///
     /// # Errors
     ///
-    /// A path that does not exist or holds no file, a file of unknown form, and a folder that holds several forms.
+    /// A path that does not exist or holds no file, a file of unknown form, and a folder that holds
+    /// several forms.
     pub fn detect(path: impl Into<PathBuf>) -> Result<Self, CorpusError> {
         let path = path.into();
         let files = files::list_any(&path)?;

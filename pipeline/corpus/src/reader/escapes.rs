@@ -1,6 +1,8 @@
-//! Escapes in JSON text: those that should be there and are not, and those that stand for no character.
+//! Escapes in JSON text: those that should be there and are not, and those that stand for no
+//! character.
 
-/// `text` with raw control characters inside its strings written as escapes; `None` where it has none.
+/// `text` with raw control characters inside its strings written as escapes; `None` where it has
+/// none.
 pub(super) fn escape_control_characters(text: &str) -> Option<String> {
     let mut escaped = String::new();
     let (mut copied, mut in_string, mut after_backslash) = (0, false, false);

@@ -1,9 +1,10 @@
 //! Which files a source consists of, and in which order.
 //!
-//! A path of a source is a file, a folder or a glob. The files of a folder or a glob come in the order of their paths,
-//! compared byte by byte, on every machine. No file is lost without a word: what is hidden (a leading dot: an archive's
-//! `._part.jsonl` is no data) and links to folders (which may lead in a circle) are left out and listed, and a file whose
-//! name stands for no known form is refused. Links to files are read: caches of downloaded corpora are made of them. A file
+//! A path of a source is a file, a folder or a glob. The files of a folder or a glob come in the
+//! order of their paths, compared byte by byte, on every machine. No file is lost without a word:
+//! what is hidden (a leading dot: an archive's `._part.jsonl` is no data) and links to folders
+//! (which may lead in a circle) are left out and listed, and a file whose name stands for no known
+//! form is refused. Links to files are read: caches of downloaded corpora are made of them. A file
 //! that is met twice in one run is refused, since its documents would all be there twice.
 
 use std::collections::{HashMap, HashSet};
@@ -48,7 +49,8 @@ pub enum SkipReason {
     Hidden,
     /// It is a symbolic link to a folder.
     LinkToFolder,
-    /// It is a symbolic link to a file of the same folder or glob, which is read under another name.
+    /// It is a symbolic link to a file of the same folder or glob, which is read under another
+    /// name.
     SecondName,
     /// It is a folder that matches a glob, and a glob selects files.
     Folder,
@@ -182,8 +184,8 @@ impl Names {
         self.exclude.is_match(relative)
     }
 
-    /// The form in which a file is to be read, or why it is refused. `is_chosen` says that the file was named or
-    /// matches a glob, and did not just lie in a folder.
+    /// The form in which a file is to be read, or why it is refused. `is_chosen` says that the file
+    /// was named or matches a glob, and did not just lie in a folder.
     fn form(&self, path: &Path, is_chosen: bool) -> Result<Form, CorpusError> {
         let content = match self.reads {
             Reads::AnyText { is_selective } if is_selective || is_chosen => {
@@ -304,7 +306,8 @@ impl Walk<'_> {
     }
 }
 
-/// Takes out links to files that are among `files` under another name: their own, or that of an earlier link.
+/// Takes out links to files that are among `files` under another name: their own, or that of an
+/// earlier link.
 fn pass_over_second_names(files: &mut Vec<SourceFile>, skipped: &mut Vec<Skipped>) {
     if !files.iter().any(|file| file.is_link) {
         return;

@@ -1,7 +1,8 @@
 //! What a file holds: by its name, which its first bytes must fit.
 //!
-//! The name decides, because JSONL and text have no mark of their own; the first bytes are held against it, because a
-//! compressed file under a plain name, or the reverse, would be read as garbage or not at all.
+//! The name decides, because JSONL and text have no mark of their own; the first bytes are held
+//! against it, because a compressed file under a plain name, or the reverse, would be read as
+//! garbage or not at all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -79,7 +80,8 @@ impl Form {
 
     /// Refuses a file whose first bytes are not what its name promises.
     ///
-    /// A file of fewer bytes than its mark has is no other form but cut off, which its decoder finds.
+    /// A file of fewer bytes than its mark has is no other form but cut off, which its decoder
+    /// finds.
     pub(super) fn check_first_bytes(self, path: &Path, first: &[u8]) -> Result<(), CorpusError> {
         if self.compression.is_none() && self.content != Content::Parquet {
             check_encoding(path, first)?;
@@ -163,7 +165,8 @@ impl Mark {
         }
     }
 
-    /// The mark at the beginning of a file. Those of Parquet may begin a text, but no JSON; all others begin neither.
+    /// The mark at the beginning of a file. Those of Parquet may begin a text, but no JSON; all
+    /// others begin neither.
     fn of(first: &[u8], content: Content) -> Option<Self> {
         // A skippable frame, with which the parallel compressors begin.
         if matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]) {

@@ -49,7 +49,8 @@ impl JsonlReader {
             Err(fault) => fault,
         };
         match line.end {
-            // The rest of the line is lost, so nothing can be said about the record but why the file broke.
+            // The rest of the line is lost, so nothing can be said about the record but why the
+            // file broke.
             LineEnd::Break => {
                 return self
                     .lines

@@ -1,8 +1,8 @@
 //! The lines of a file, plain or compressed, each lent from where its bytes already lie.
 //!
-//! Plain files are mapped into memory and nothing is copied. Of compressed ones a piece is decoded at a time into one
-//! buffer that is used again; only the line that crosses the end of the buffer moves, to its beginning. The buffer grows
-//! to the longest line of the file, never to the file.
+//! Plain files are mapped into memory and nothing is copied. Of compressed ones a piece is decoded
+//! at a time into one buffer that is used again; only the line that crosses the end of the buffer
+//! moves, to its beginning. The buffer grows to the longest line of the file, never to the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub(super) enum LineEnd {
     Feed,
     /// The end of the file.
     EndOfFile,
-    /// A place at which the file cannot be read on: the line may be longer. The next line is that error.
+    /// A place at which the file cannot be read on: the line may be longer. The next line is that
+    /// error.
     Break,
 }
 
@@ -102,7 +103,8 @@ impl MappedLines {
 pub(super) struct DecodedLines {
     path: Arc<Path>,
     decoder: Decoder,
-    /// Decoded bytes: those before `start` were handed out, those from `filled` on are yet to be filled.
+    /// Decoded bytes: those before `start` were handed out, those from `filled` on are yet to be
+    /// filled.
     buffer: Vec<u8>,
     start: usize,
     filled: usize,

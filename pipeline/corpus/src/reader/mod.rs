@@ -1,16 +1,19 @@
 //! Documents out of files: one iterator over every source, in result order.
 //!
-//! The order of documents is part of every result, so it is fixed here: sources as they are configured, their files by
-//! path, documents as they stand in the file. Nothing is left out silently: a document, a text that is `null`, and a
-//! record that cannot be read are each an [`Item`], and files that were passed over are listed.
+//! The order of documents is part of every result, so it is fixed here: sources as they are
+//! configured, their files by path, documents as they stand in the file. Nothing is left out
+//! silently: a document, a text that is `null`, and a record that cannot be read are each an
+//! [`Item`], and files that were passed over are listed.
 //!
-//! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a bare path stands for;
-//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`: what
-//!   a file holds, by its name and first bytes;
+//! - [`config`](SourceConfig): what a source is, as written in a config file; `detection`: what a
+//!   bare path stands for;
+//! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`:
+//!   what a file holds, by its name and first bytes;
 //! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of a
-//!   table; `text_file`: files that are one document;
-//! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file, and what is done then.
+//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of
+//!   a table; `text_file`: files that are one document;
+//! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file,
+//!   and what is done then.
 
 mod broken;
 mod columns;
@@ -89,8 +92,9 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// A path that does not exist, a folder or glob without a file, a file of a form that is not read, a file that is
-    /// named twice, a bad pattern, two sources of one name, or no source at all.
+    /// A path that does not exist, a folder or glob without a file, a file of a form that is not
+    /// read, a file that is named twice, a bad pattern, two sources of one name, or no source at
+    /// all.
     pub fn open(sources: &[SourceConfig], policy: ReadPolicy) -> Result<Self, CorpusError> {
         let (mut list, mut pending) = (FileList::default(), Vec::new());
         for source in sources {
@@ -137,7 +141,8 @@ impl Sources {
         &self.skipped
     }
 
-    /// Files read so far of which only the beginning could be read, under [`OnBadFile::KeepPrefix`].
+    /// Files read so far of which only the beginning could be read, under
+    /// [`OnBadFile::KeepPrefix`].
     pub fn broken(&self) -> &[BrokenFile] {
         &self.broken
     }
@@ -178,7 +183,8 @@ impl Sources {
         }
     }
 
-    /// Fails, or notes that the open file breaks off; what could be read of its last document is still an item.
+    /// Fails, or notes that the open file breaks off; what could be read of its last document is
+    /// still an item.
     fn break_off(&mut self, at: &Break) -> Result<Option<Item>, CorpusError> {
         let Some(file) = &self.current else { return Ok(None) };
         let mut broken = file.broken_at(at);

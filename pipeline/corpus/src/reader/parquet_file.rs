@@ -1,8 +1,9 @@
 //! The rows of a Parquet file, one row group after the other.
 //!
-//! Columns are read as the byte arrays that they are on disk. All that Arrow makes of text (`Utf8`, `LargeUtf8`,
-//! `Utf8View`, dictionaries) lies there in the same way, so one path serves every type; and a text that is no UTF-8 is one
-//! row that cannot be read, not a batch. A few rows of the three columns that matter are held at a time.
+//! Columns are read as the byte arrays that they are on disk. All that Arrow makes of text (`Utf8`,
+//! `LargeUtf8`, `Utf8View`, dictionaries) lies there in the same way, so one path serves every
+//! type; and a text that is no UTF-8 is one row that cannot be read, not a batch. A few rows of the
+//! three columns that matter are held at a time.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -311,8 +312,9 @@ fn read_values<T: DataType>(
         .collect())
 }
 
-/// What `read` finds. The decoders of this format index what the file says without asking whether it is there, so that some
-/// damage ends in a panic: it is an error of the file, which is not touched again after it.
+/// What `read` finds. The decoders of this format index what the file says without asking whether
+/// it is there, so that some damage ends in a panic: it is an error of the file, which is not
+/// touched again after it.
 fn caught<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(ParquetError::General("its lengths or offsets contradict one another".to_owned()))

@@ -1,4 +1,5 @@
-//! Globs: the patterns by which files of a folder are chosen, and paths that are patterns themselves.
+//! Globs: the patterns by which files of a folder are chosen, and paths that are patterns
+//! themselves.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,7 +14,8 @@ pub(super) struct PathPattern {
     /// The folder: all of the path before its first component that is a pattern.
     pub(super) folder: PathBuf,
     files: GlobMatcher,
-    /// Patterns of the folders that lead to the files, one for each depth; empty where depths are not told apart.
+    /// Patterns of the folders that lead to the files, one for each depth; empty where depths are
+    /// not told apart.
     folders: Vec<GlobMatcher>,
     /// Whether files lie at any depth.
     is_deep: bool,
@@ -40,7 +42,8 @@ impl PathPattern {
             folder.push(".");
         }
         let files = glob(&pattern)?.compile_matcher();
-        // A slash inside braces is none between folders: then the parts are no patterns, and any folder may lead to a file.
+        // A slash inside braces is none between folders: then the parts are no patterns, and any
+        // folder may lead to a file.
         let parts: Option<Vec<GlobMatcher>> = pattern
             .split('/')
             .take_while(|part| !part.contains("**"))

@@ -1,10 +1,12 @@
 //! One line of JSONL to a text, an identifier and a title.
 //!
-//! Only the keys that matter are turned into values; all others are skipped where they stand, and the text is the only
-//! thing copied. Of a key that stands twice in one object the last value counts, as in Python's `json`.
+//! Only the keys that matter are turned into values; all others are skipped where they stand, and
+//! the text is the only thing copied. Of a key that stands twice in one object the last value
+//! counts, as in Python's `json`.
 //!
-//! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte order mark before the
-//! object, and raw control characters inside strings, which some exporters fail to escape.
+//! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte
+//! order mark before the object, and raw control characters inside strings, which some exporters
+//! fail to escape.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -60,7 +62,8 @@ pub(super) fn parse_replacing(line: &[u8], keys: &JsonlConfig) -> Result<Record,
     }
 }
 
-/// Whether `line` is the beginning of a record whose end is missing, whatever else is wrong with it.
+/// Whether `line` is the beginning of a record whose end is missing, whatever else is wrong with
+/// it.
 pub(super) fn breaks_off(line: &[u8], keys: &JsonlConfig) -> bool {
     match parse_replacing(line, keys).map_err(|fault| fault.reason) {
         Err(RejectReason::Truncated) => true,
@@ -164,7 +167,8 @@ fn missing_key(key: &str, text: &str) -> RejectReason {
     let Entries { present, longest } =
         match serde_json::Deserializer::from_str(&text).deserialize_map(EntriesVisitor) {
             Ok(entries) => entries,
-            // Values that were passed over may hold what no value can be made of, such as the number 1e999.
+            // Values that were passed over may hold what no value can be made of, such as the
+            // number 1e999.
             Err(error) => return RejectReason::Syntax { message: error.to_string() },
         };
     let longest = longest.map(|(_, key)| key);
@@ -202,7 +206,8 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 }
 
-/// Methods of a visitor that answers everything but a string, `null` and an object with what it is called.
+/// Methods of a visitor that answers everything but a string, `null` and an object with what it is
+/// called.
 macro_rules! name_other_values {
     ($wrap:path) => {
         fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {

@@ -12,15 +12,16 @@ pub struct Reject {
     pub provenance: Provenance,
     /// The column of a Parquet file that is at fault.
     pub column: Option<String>,
-    /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes from 0: the very byte for
-    /// faults of encoding and syntax, the first of the record for all others. In a Parquet file,
-    /// the offset in what the column holds in the row.
+    /// Offset of the fault in the text of the file (uncompressed, where the file is not), in bytes
+    /// from 0: the very byte for faults of encoding and syntax, the first of the record for all
+    /// others. In a Parquet file, the offset in what the column holds in the row.
     pub byte_offset: u64,
     /// What is wrong.
     pub reason: RejectReason,
 }
 
-/// `FILE:LINE: REASON (byte N). REMEDY`; where the fault has no place inside the record, the record's is told at the end.
+/// `FILE:LINE: REASON (byte N). REMEDY`; where the fault has no place inside the record, the
+/// record's is told at the end.
 impl fmt::Display for Reject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { provenance, column, byte_offset, reason } = self;

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ShardFault;
 
-/// Vocabularies of this size and more are stored in 32 bits. Megatron-LM switches here, not at 65,536; its shards of
-/// vocabularies in between are read all the same, for the index says what the data holds.
+/// Vocabularies of this size and more are stored in 32 bits. Megatron-LM switches here, not at
+/// 65,536; its shards of vocabularies in between are read all the same, for the index says what the
+/// data holds.
 const FIRST_WIDE_VOCABULARY: usize = 65_500;
 
 /// Number format of the tokens in a `.bin` file, by numpy's name; always little-endian.
@@ -47,8 +48,8 @@ impl DType {
     ///
     /// # Errors
     ///
-    /// [`ShardFault::UnknownDType`] for a code that stands for none, [`ShardFault::FloatTokens`] for a format whose
-    /// numbers are no tokens.
+    /// [`ShardFault::UnknownDType`] for a code that stands for none, [`ShardFault::FloatTokens`]
+    /// for a format whose numbers are no tokens.
     pub fn from_code(code: u8) -> Result<Self, ShardFault> {
         match code {
             1 => Ok(Self::Uint8),
@@ -72,7 +73,8 @@ impl DType {
         }
     }
 
-    /// Appends the bytes of `tokens`, all of which lie in a vocabulary that this format was chosen for.
+    /// Appends the bytes of `tokens`, all of which lie in a vocabulary that this format was chosen
+    /// for.
     pub(super) fn encode(self, tokens: &[u32], bytes: &mut Vec<u8>) {
         match self {
             Self::Uint16 => bytes.extend(tokens.iter().flat_map(|&t| (t as u16).to_le_bytes())),
@@ -80,7 +82,8 @@ impl DType {
         }
     }
 
-    /// Reads `tokens.len()` tokens from as many numbers; `Err` holds the place and value of the first that is no token.
+    /// Reads `tokens.len()` tokens from as many numbers; `Err` holds the place and value of the
+    /// first that is no token.
     pub(super) fn decode(self, bytes: &[u8], tokens: &mut [u32]) -> Result<(), (usize, i64)> {
         match self {
             Self::Uint8 => copy(bytes, tokens, |[byte]: [u8; 1]| u32::from(byte)),

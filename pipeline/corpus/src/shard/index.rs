@@ -1,7 +1,8 @@
 //! The `.idx` file: where sequences and documents lie in the data.
 //!
-//! [`ShardIndex`] reads it through a memory map, after checking every number in it once; `IndexBuilder` collects and
-//! writes it. Offsets are 64-bit and their arithmetic is checked: an overflow is an error, never a wrong place.
+//! [`ShardIndex`] reads it through a memory map, after checking every number in it once;
+//! `IndexBuilder` collects and writes it. Offsets are 64-bit and their arithmetic is checked: an
+//! overflow is an error, never a wrong place.
 
 use std::io::{self, Write};
 use std::ops::Range;

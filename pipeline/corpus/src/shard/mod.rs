@@ -1,8 +1,8 @@
 //! Token shards: tokenized documents on disk, read through a memory map.
 //!
-//! A shard is a pair of files in the format of Megatron-LM's memory-mapped indexed dataset (`megatron/data/
-//! indexed_dataset.py`), which every other stack reads: `NAME.bin` holds tokens and nothing else, `NAME.idx` says what they
-//! are. All numbers are little-endian.
+//! A shard is a pair of files in the format of Megatron-LM's memory-mapped indexed dataset
+//! (`megatron/data/ indexed_dataset.py`), which every other stack reads: `NAME.bin` holds tokens
+//! and nothing else, `NAME.idx` says what they are. All numbers are little-endian.
 //!
 //! ```text
 //! NAME.idx                                       NAME.bin
@@ -18,9 +18,10 @@
 //!                sequences document[d] to document[d + 1]; the first is 0, the last S
 //! ```
 //!
-//! A corpus for GPT-2 has one sequence per document, ended by the end-of-document token; one for BERT has a sequence per
-//! sentence. Formats of a token: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16. Written are u16 for vocabularies
-//! below 65,500 and i32 for all others; read is every integer format.
+//! A corpus for GPT-2 has one sequence per document, ended by the end-of-document token; one for
+//! BERT has a sequence per sentence. Formats of a token: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7
+//! f32, 8 u16. Written are u16 for vocabularies below 65,500 and i32 for all others; read is every
+//! integer format.
 
 mod dtype;
 mod fault;

@@ -16,11 +16,13 @@ pub struct ShardReader {
 }
 
 impl ShardReader {
-    /// Opens the shard of this stem, or of this `.bin` or `.idx` file, and checks that index and data fit together.
+    /// Opens the shard of this stem, or of this `.bin` or `.idx` file, and checks that index and
+    /// data fit together.
     ///
     /// # Errors
     ///
-    /// Where a file is missing or cannot be read, or with the file and the [`ShardFault`] found in it.
+    /// Where a file is missing or cannot be read, or with the file and the [`ShardFault`] found in
+    /// it.
     pub fn open(stem: &Path) -> Result<Self, CorpusError> {
         let paths = ShardPaths::new(stem);
         paths.check_present()?;

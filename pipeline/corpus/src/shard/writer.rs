@@ -9,8 +9,8 @@ use super::{DType, ShardPaths};
 use crate::CorpusError;
 use crate::pending_file::{FileSummary, PendingFile};
 
-/// A shard being written. It appears under its name when [`finish`](Self::finish) returns; dropped before, it leaves
-/// nothing behind.
+/// A shard being written. It appears under its name when [`finish`](Self::finish) returns; dropped
+/// before, it leaves nothing behind.
 ///
 /// Tokens go to disk as they come; 12 bytes per document stay in memory until the end.
 ///
@@ -87,8 +87,8 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// Where a token lies outside the vocabulary, the sequence is empty or longer than 2³¹ - 1 tokens, or the data
-    /// cannot be written.
+    /// Where a token lies outside the vocabulary, the sequence is empty or longer than 2³¹ - 1
+    /// tokens, or the data cannot be written.
     pub fn push_sequence(&mut self, tokens: &[u32]) -> Result<(), CorpusError> {
         if let Some(&token) = tokens.iter().find(|&&token| token as usize >= self.vocab_size) {
             let (document, vocab_size) = (self.num_documents(), self.vocab_size);
@@ -117,7 +117,8 @@ impl ShardWriter {
         self.index.num_tokens()
     }
 
-    /// Writes the index, waits until all is on disk, and gives both files their names, the index last.
+    /// Writes the index, waits until all is on disk, and gives both files their names, the index
+    /// last.
     ///
     /// # Errors
     ///

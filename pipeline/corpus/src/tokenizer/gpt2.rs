@@ -1,10 +1,12 @@
 //! GPT-2's byte-level BPE.
 //!
-//! The vocabulary in `assets/` is a list of byte strings in the order in which they were merged: the rank of a byte
-//! string is its token. The list of merges that `tokenizers` wants is not stored, for it follows from the ranks: the two
-//! parts of a token are what encoding its bytes with only earlier tokens leaves.
+//! The vocabulary in `assets/` is a list of byte strings in the order in which they were merged:
+//! the rank of a byte string is its token. The list of merges that `tokenizers` wants is not
+//! stored, for it follows from the ranks: the two parts of a token are what encoding its bytes with
+//! only earlier tokens leaves.
 //!
-//! Source: Radford et al., *Language Models are Unsupervised Multitask Learners* (2019), section 2.2.
+//! Source: Radford et al., *Language Models are Unsupervised Multitask Learners* (2019), section
+//! 2.2.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -37,8 +39,8 @@ const PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 /// Text is encoded in pieces of about this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Longest piece without a place to cut, in bytes; half a second of work. A single word longer than this is cut by force,
-/// and the tokens at the cut may then differ from the reference's.
+/// Longest piece without a place to cut, in bytes; half a second of work. A single word longer than
+/// this is cut by force, and the tokens at the cut may then differ from the reference's.
 const PIECE_LIMIT_BYTES: usize = 1 << 21;
 
 /// GPT-2's tokenizer: 50,257 tokens.
@@ -59,7 +61,8 @@ pub struct Gpt2Tokenizer {
 }
 
 impl Gpt2Tokenizer {
-    /// Builds the tokenizer from the vocabulary in this crate, which takes about a tenth of a second: share one.
+    /// Builds the tokenizer from the vocabulary in this crate, which takes about a tenth of a
+    /// second: share one.
     #[expect(
         clippy::missing_panics_doc,
         reason = "the vocabulary is part of the crate, and tested"
@@ -140,8 +143,9 @@ impl Tokenizer for Gpt2Tokenizer {
     }
 }
 
-/// Before white space, and after a letter where no letter follows: in [`PATTERN`] letters are followed by letters only. Asked
-/// of ASCII alone, which finds a place in all but a single word of another script.
+/// Before white space, and after a letter where no letter follows: in [`PATTERN`] letters are
+/// followed by letters only. Asked of ASCII alone, which finds a place in all but a single word of
+/// another script.
 fn begins_pre_token(last: char, next: char) -> bool {
     let ends_letters =
         last.is_ascii_alphabetic() && (next.is_ascii_digit() || next.is_ascii_punctuation());
@@ -194,8 +198,8 @@ fn parts<'b>(
     bytes.split_at(ends[1])
 }
 
-/// A token in the alphabet in which byte-level vocabularies are written: printable bytes stand for themselves, the others,
-/// in order, for the characters from U+0100 on.
+/// A token in the alphabet in which byte-level vocabularies are written: printable bytes stand for
+/// themselves, the others, in order, for the characters from U+0100 on.
 pub(super) fn spell(bytes: &[u8]) -> String {
     let is_printable = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     bytes

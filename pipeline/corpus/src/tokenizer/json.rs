@@ -14,7 +14,8 @@ const PIECE_BYTES: usize = 1 << 29;
 /// Longest piece without a place to cut, in bytes.
 const PIECE_LIMIT_BYTES: usize = 1 << 30;
 
-/// Names under which tokenizers know the end of a document, in the order in which they are looked for.
+/// Names under which tokenizers know the end of a document, in the order in which they are looked
+/// for.
 const END_NAMES: [&str; 6] =
     ["<|endoftext|>", "<|end_of_text|>", "<|endofdocument|>", "<eod>", "</s>", "<eos>"];
 
@@ -29,13 +30,14 @@ pub struct JsonTokenizer {
 }
 
 impl JsonTokenizer {
-    /// Reads the file. The end of a document is the token of the role `eos_token`, else the first of `<|endoftext|>`,
-    /// `<|end_of_text|>`, `<|endofdocument|>`, `<eod>`, `</s>` and `<eos>` that the vocabulary has.
+    /// Reads the file. The end of a document is the token of the role `eos_token`, else the first
+    /// of `<|endoftext|>`, `<|end_of_text|>`, `<|endofdocument|>`, `<eod>`, `</s>` and `<eos>` that
+    /// the vocabulary has.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, is no tokenizer, asks for a part that this build does not have, or has no token
-    /// that ends a document.
+    /// Where the file cannot be read, is no tokenizer, asks for a part that this build does not
+    /// have, or has no token that ends a document.
     pub fn open(path: &Path) -> Result<Self, CorpusError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(CorpusError::io("read", path))?;
@@ -60,7 +62,8 @@ impl JsonTokenizer {
     }
 }
 
-/// Encodes and decodes once: what a pattern cannot do without a regex engine shows only when it is used.
+/// Encodes and decodes once: what a pattern cannot do without a regex engine shows only when it is
+/// used.
 fn try_out(pipeline: &PipelineTokenizer, options: &EncodeOptions) -> tokenizers::Result<()> {
     let mut tokens = Vec::new();
     pipeline.encode_into("A few words, 1 number.", options, &mut tokens)?;

@@ -1,7 +1,7 @@
 //! Text to tokens and back.
 //!
-//! The [`Tokenizer`] trait is the one seam between this project and the crate that does the work (`tokenizers`, pinned to
-//! a release candidate): nothing outside this folder names that crate.
+//! The [`Tokenizer`] trait is the one seam between this project and the crate that does the work
+//! (`tokenizers`, pinned to a release candidate): nothing outside this folder names that crate.
 //!
 //! - [`Gpt2Tokenizer`]: GPT-2's byte-level BPE, whose vocabulary is part of this crate;
 //! - [`JsonTokenizer`]: any BPE that a `tokenizer.json` file describes.
@@ -35,16 +35,18 @@ pub trait Tokenizer: Send + Sync {
     /// The xxh3-128 hash of the definition, in hexadecimal: equal definitions give equal tokens.
     fn fingerprint(&self) -> String;
 
-    /// Cuts `text` into parts whose tokens, one after another, are those of the text: what encodes a long text part by part
-    /// can stop in between.
+    /// Cuts `text` into parts whose tokens, one after another, are those of the text: what encodes
+    /// a long text part by part can stop in between.
     fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
         Box::new(std::iter::once(text))
     }
 
-    /// Appends the tokens of `text` to `out`. A special token's name in the text is text like any other.
+    /// Appends the tokens of `text` to `out`. A special token's name in the text is text like any
+    /// other.
     fn encode(&self, text: &str, out: &mut Vec<u32>);
 
-    /// The text of `ids`; U+FFFD stands for what is no character and for tokens outside the vocabulary.
+    /// The text of `ids`; U+FFFD stands for what is no character and for tokens outside the
+    /// vocabulary.
     fn decode(&self, ids: &[u32]) -> String;
 }
 
@@ -52,7 +54,8 @@ pub trait Tokenizer: Send + Sync {
 ///
 /// # Errors
 ///
-/// [`CorpusError::Tokenizer`] where the name is neither, or the file describes a tokenizer that this build cannot run.
+/// [`CorpusError::Tokenizer`] where the name is neither, or the file describes a tokenizer that
+/// this build cannot run.
 pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
     if name_or_path == gpt2::NAME {
         return Ok(Arc::new(Gpt2Tokenizer::new()));
@@ -112,11 +115,11 @@ fn decode(pipeline: &PipelineTokenizer, vocab_size: usize, ids: &[u32]) -> Strin
         .collect()
 }
 
-/// `text` in pieces of roughly `piece_bytes`, cut between two characters for which `may_cut` answers that a new pre-token
-/// begins with the second, so that the tokens are those of the whole.
+/// `text` in pieces of roughly `piece_bytes`, cut between two characters for which `may_cut`
+/// answers that a new pre-token begins with the second, so that the tokens are those of the whole.
 ///
-/// Encoding needs working memory of about ten times its input, so a text of a gigabyte is better given in pieces. A text
-/// without a place to cut is cut at `limit` bytes, wherever that is.
+/// Encoding needs working memory of about ten times its input, so a text of a gigabyte is better
+/// given in pieces. A text without a place to cut is cut at `limit` bytes, wherever that is.
 fn pieces(
     text: &str,
     piece_bytes: usize,
@@ -134,7 +137,8 @@ fn pieces(
     })
 }
 
-/// Before white space that follows a character that is none: every pattern in use begins a new pre-token there.
+/// Before white space that follows a character that is none: every pattern in use begins a new
+/// pre-token there.
 fn before_white_space(last: char, next: char) -> bool {
     !last.is_whitespace() && next.is_whitespace()
 }

@@ -40,8 +40,8 @@ pub struct DecontaminationConfig {
     pub title: Option<TitleConfig>,
 }
 
-/// Table `[decontamination.article]`: a document goes if it holds more than half of an item's n-grams, or more than half
-/// of its own are in one item.
+/// Table `[decontamination.article]`: a document goes if it holds more than half of an item's
+/// n-grams, or more than half of its own are in one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArticleConfig {
@@ -69,7 +69,8 @@ impl Default for NGramConfig {
     }
 }
 
-/// Table `[decontamination.title]`: a document goes if its title is a level-1 heading of a test set.
+/// Table `[decontamination.title]`: a document goes if its title is a level-1 heading of a test
+/// set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TitleConfig {}

@@ -4,22 +4,25 @@
 //! JSONL or Parquet benchmark (`test_set`). A document goes for the first of these rules that is on
 //! and applies:
 //!
-//! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its own are in one item. The
-//!    first finds the article inside a longer page, the second an excerpt of it.
+//! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its
+//!    own are in one item. The first finds the article inside a longer page, the second an excerpt
+//!    of it.
 //! 2. `ngram`: it shares any n-gram with a test set.
 //! 3. `title`: its title is that of an article (`title`).
 //!
-//! N-grams are runs of eight words by [`NormalizedText`](corpus::NormalizedText), to which case, punctuation and spacing
-//! make no difference, and never cross the border of two items. A document or an item of fewer words has none and so
-//! matches nothing by them; a test set in which no item has one is an error, for it would flag nothing.
+//! N-grams are runs of eight words by [`NormalizedText`](corpus::NormalizedText), to which case,
+//! punctuation and spacing make no difference, and never cross the border of two items. A document
+//! or an item of fewer words has none and so matches nothing by them; a test set in which no item
+//! has one is an error, for it would flag nothing.
 //!
-//! All rules take one look at a document: its words are hashed once (`screen`), and only where a run of them is in a test
-//! set's hashes are they compared (`ngram_index`). Beside the verdicts the pass measures how much of the test sets the
-//! corpus holds (`overlap`).
+//! All rules take one look at a document: its words are hashed once (`screen`), and only where a
+//! run of them is in a test set's hashes are they compared (`ngram_index`). Beside the verdicts the
+//! pass measures how much of the test sets the corpus holds (`overlap`).
 //!
-//! Paper: section 4.1 removes the Wikipedia articles that are in the WikiText103 test set, and does not say how they were
-//! recognized: `article` does so by content, in whatever source and under whatever title an article stands, `title` by
-//! name. `ngram` is the strictest reading of the overlap that section 5.2 measures.
+//! Paper: section 4.1 removes the Wikipedia articles that are in the WikiText103 test set, and does
+//! not say how they were recognized: `article` does so by content, in whatever source and under
+//! whatever title an article stands, `title` by name. `ngram` is the strictest reading of the
+//! overlap that section 5.2 measures.
 
 mod config;
 mod ngram_index;
@@ -65,7 +68,8 @@ pub struct Decontamination {
 pub enum Contamination {
     /// It covers an item, or is covered by it; the spans are those of n-grams of this item.
     Article(Shared),
-    /// It shares n-grams with the test sets, of which this item holds the most; the spans are those of all.
+    /// It shares n-grams with the test sets, of which this item holds the most; the spans are those
+    /// of all.
     NGram(Shared),
     /// It has the title of this item.
     Title {
@@ -109,7 +113,8 @@ impl Decontamination {
     ///
     /// # Errors
     ///
-    /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find nothing.
+    /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find
+    /// nothing.
     pub fn open(config: &DecontaminationConfig) -> Result<Self, CurationError> {
         let mut test_sets = TestSets::default();
         for path in &config.test_sets {
@@ -161,7 +166,8 @@ impl Decontamination {
         Seen::none(self.indexes.iter())
     }
 
-    /// Whether a document is contaminated, and by what. Marks the n-grams that it shares with the test sets in `seen`.
+    /// Whether a document is contaminated, and by what. Marks the n-grams that it shares with the
+    /// test sets in `seen`.
     #[must_use]
     pub fn judge(&self, document: &Document, seen: &Seen) -> Option<Contamination> {
         let matches = self.matches(&document.text, seen);

@@ -50,7 +50,8 @@ pub struct Shared {
     pub document_ngrams: usize,
     /// Distinct n-grams that both hold.
     pub shared: usize,
-    /// Bytes of the document's text that the n-grams behind the verdict cover, in order and without overlap.
+    /// Bytes of the document's text that the n-grams behind the verdict cover, in order and without
+    /// overlap.
     pub spans: Vec<Range<usize>>,
 }
 
@@ -125,7 +126,8 @@ impl NGramIndex {
         self.holders.len()
     }
 
-    /// What `text` shares with the test sets, if anything; `words` are the hashes of its words, from the screen.
+    /// What `text` shares with the test sets, if anything; `words` are the hashes of its words,
+    /// from the screen.
     pub(super) fn matches(&self, text: &str, words: Vec<u64>) -> Option<Matches> {
         let mut runs = words;
         let hits = self.screen.hits(&mut runs);
@@ -167,7 +169,8 @@ impl NGramIndex {
         }
     }
 
-    /// The first item of whose n-grams the text holds more than half, or that holds more than half of the text's.
+    /// The first item of whose n-grams the text holds more than half, or that holds more than half
+    /// of the text's.
     pub(super) fn covered_item(&self, matches: &Matches) -> Option<Shared> {
         let (item, shared) = self.shared_by_item(matches).into_iter().find(|&(item, shared)| {
             2 * shared > self.items[item as usize].distinct || 2 * shared > matches.document_ngrams
@@ -176,7 +179,8 @@ impl NGramIndex {
         Some(self.shared(matches, item, shared, is_of_item))
     }
 
-    /// The item that shares the most n-grams with the text, the first of equals, with all places of shared n-grams.
+    /// The item that shares the most n-grams with the text, the first of equals, with all places of
+    /// shared n-grams.
     pub(super) fn closest_item(&self, matches: &Matches) -> Shared {
         let (item, shared) = self
             .shared_by_item(matches)
@@ -187,7 +191,8 @@ impl NGramIndex {
         self.shared(matches, item, shared, |_| true)
     }
 
-    /// The number of distinct n-grams that each item shares with the text, by item, for those that share any.
+    /// The number of distinct n-grams that each item shares with the text, by item, for those that
+    /// share any.
     fn shared_by_item(&self, matches: &Matches) -> Vec<(u32, usize)> {
         let mut items: Vec<u32> =
             matches.ngrams.iter().flat_map(|&it| &self.holders[it as usize]).copied().collect();

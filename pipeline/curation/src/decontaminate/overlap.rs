@@ -1,9 +1,10 @@
-//! How much of the test sets a corpus holds, measured beside the verdicts: the overlap that the paper reports.
+//! How much of the test sets a corpus holds, measured beside the verdicts: the overlap that the
+//! paper reports.
 //!
-//! The overlap of a test set is the share of its n-grams that occur in the corpus (Radford et al. 2019, section 4, whose
-//! measure the Megatron-LM paper repeats in section 5.2). It is counted by position, where an n-gram counts as often as
-//! it occurs in the test set, and by distinct n-grams. The corpus is every document that reaches the decontamination,
-//! those that then go among them.
+//! The overlap of a test set is the share of its n-grams that occur in the corpus (Radford et al.
+//! 2019, section 4, whose measure the Megatron-LM paper repeats in section 5.2). It is counted by
+//! position, where an n-gram counts as often as it occurs in the test set, and by distinct n-grams.
+//! The corpus is every document that reaches the decontamination, those that then go among them.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -19,7 +20,8 @@ use super::test_set::TestItem;
 /// Items of a test set that a report shows.
 const ITEMS_SHOWN: usize = 100;
 
-/// Which n-grams of the test sets some document held. Marks are only ever set, so that threads need no order.
+/// Which n-grams of the test sets some document held. Marks are only ever set, so that threads need
+/// no order.
 pub struct Seen(Vec<Box<[AtomicBool]>>);
 
 impl Seen {
@@ -146,7 +148,8 @@ fn of_test_set(
 
     matched.retain(|item| item.matched_ngrams > 0);
     let matched_items = matched.len() as u64;
-    // Shares are compared as fractions, without the rounding of a division; a stable sort keeps file order.
+    // Shares are compared as fractions, without the rounding of a division; a stable sort keeps
+    // file order.
     matched.sort_by(|a, b| {
         let cross = |a: &ItemOverlap, b: &ItemOverlap| a.matched_ngrams * b.ngrams;
         Reverse(cross(a, b)).cmp(&Reverse(cross(b, a)))

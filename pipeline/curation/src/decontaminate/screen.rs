@@ -1,7 +1,9 @@
-//! A quick look where a text shares n-grams with the test sets at all; nearly all texts of a corpus share none.
+//! A quick look where a text shares n-grams with the test sets at all; nearly all texts of a corpus
+//! share none.
 //!
-//! It scans a text once, byte by byte, where the comparison proper copies the text's words and hashes each n-gram by
-//! itself, at a fraction of the speed. It errs on one side only: a shared n-gram is always noticed.
+//! It scans a text once, byte by byte, where the comparison proper copies the text's words and
+//! hashes each n-gram by itself, at a fraction of the speed. It errs on one side only: a shared
+//! n-gram is always noticed.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -48,8 +50,8 @@ impl Screen {
         screen
     }
 
-    /// Replaces the hashes of a text's words ([`push_word_hashes`]) by those of its n-grams, and answers at which positions
-    /// there may be one that the test sets hold; surely at no other.
+    /// Replaces the hashes of a text's words ([`push_word_hashes`]) by those of its n-grams, and
+    /// answers at which positions there may be one that the test sets hold; surely at no other.
     pub(super) fn hits(&self, hashes: &mut Vec<u64>) -> Vec<usize> {
         words_to_runs(hashes, self.ngram_words);
         let may_hold = |hash: u64| {
@@ -92,7 +94,8 @@ fn for_each_word(text: &str, mut take: impl FnMut(u64, usize)) {
         match byte {
             b'a'..=b'z' | b'0'..=b'9' => word = word.absorb(byte),
             b'A'..=b'Z' => word = word.absorb(byte | 0x20),
-            // The two characters beyond ASCII whose lower case has a letter of ASCII, by their first byte.
+            // The two characters beyond ASCII whose lower case has a letter of ASCII, by their
+            // first byte.
             0xC4 | 0xE2 => match text[at..].chars().next() {
                 Some('\u{212A}') => word = word.absorb(b'k'),
                 Some('\u{130}') => {
@@ -101,7 +104,8 @@ fn for_each_word(text: &str, mut take: impl FnMut(u64, usize)) {
                 }
                 _ => end_at(&mut word, at),
             },
-            // A later byte of a character, the Kelvin sign among them, neither continues nor ends a word.
+            // A later byte of a character, the Kelvin sign among them, neither continues nor ends a
+            // word.
             0x80..0xC0 => {}
             _ => end_at(&mut word, at),
         }

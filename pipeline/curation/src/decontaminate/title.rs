@@ -1,10 +1,11 @@
 //! The rule `title`: a document that is named as an article of a test set.
 //!
-//! WikiText writes titles in tokens (`Tom @-@ Tit 's`), corpora as they are read (`Tom-Tit's`). Both are compared in one
-//! normal form: Unicode's NFKC in lower case, typographic quotes and dashes made plain, characters
-//! of no width dropped, underscores taken as spaces, the marks of `@-@`, `@,@` and `@.@` removed,
-//! and no space beside a character that is neither letter nor digit. Punctuation itself stays: `C++` is
-//! not `C`. So does markup: a corpus that writes `&amp;` for `&` has to be decoded before.
+//! WikiText writes titles in tokens (`Tom @-@ Tit 's`), corpora as they are read (`Tom-Tit's`).
+//! Both are compared in one normal form: Unicode's NFKC in lower case, typographic quotes and
+//! dashes made plain, characters of no width dropped, underscores taken as spaces, the marks of
+//! `@-@`, `@,@` and `@.@` removed, and no space beside a character that is neither letter nor
+//! digit. Punctuation itself stays: `C++` is not `C`. So does markup: a corpus that writes `&amp;`
+//! for `&` has to be decoded before.
 //!
 //! A title that WikiText has lost a word of (`<unk>`) names no article and matches nothing.
 

@@ -1,14 +1,16 @@
 //! Banding: which documents are worth comparing.
 //!
-//! A signature of `b · r` bins is cut into `b` bands of `r` rows. Two documents become candidates when they agree in all
-//! rows of at least one band, which happens with the probability `1 - (1 - J^r)^b` for a Jaccard similarity `J`.
+//! A signature of `b · r` bins is cut into `b` bands of `r` rows. Two documents become candidates
+//! when they agree in all rows of at least one band, which happens with the probability `1 - (1 -
+//! J^r)^b` for a Jaccard similarity `J`.
 //!
 //! | layout   | J = 0.4 | 0.5 | 0.6 | 0.7   | 0.75  | 0.8    |
 //! |----------|---------|-----|-----|-------|-------|--------|
 //! | 26 x 5   | 23%     | 56% | 88% | 99.2% | 99.92% | 99.997% |
 //! | 32 x 4   | 56%     | 87% | 98.8% | 99.98% | 99.9995% | 99.99999% |
 //!
-//! Candidates are only a proposal: each is then compared exactly, so banding can miss a pair but never join one wrongly.
+//! Candidates are only a proposal: each is then compared exactly, so banding can miss a pair but
+//! never join one wrongly.
 
 use crate::word_hash::mix;
 
@@ -25,7 +27,8 @@ impl BandLayout {
     /// 26 bands of 5 rows: a pair at exactly 0.7 meets with 99.2%.
     pub const STANDARD: Self = Self { bands: 26, rows: 5 };
 
-    /// 32 bands of 4 rows: a pair at exactly 0.7 meets with 99.98%, for up to twice the comparisons.
+    /// 32 bands of 4 rows: a pair at exactly 0.7 meets with 99.98%, for up to twice the
+    /// comparisons.
     pub const HIGH: Self = Self { bands: 32, rows: 4 };
 
     /// Number of bins of the signature that is cut.

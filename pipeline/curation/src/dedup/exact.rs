@@ -1,7 +1,7 @@
 //! Exact duplicates: texts that are equal byte by byte.
 //!
-//! They are found by a 128-bit hash (xxh3) and confirmed by comparing the bytes, so that a collision costs a comparison and
-//! never a document. The first copy in input order stays.
+//! They are found by a 128-bit hash (xxh3) and confirmed by comparing the bytes, so that a
+//! collision costs a comparison and never a document. The first copy in input order stays.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -14,7 +14,8 @@ pub struct ExactIndex<'a> {
 }
 
 impl<'a> ExactIndex<'a> {
-    /// The number of the first document with exactly this text; `None` for a text not seen before, which is now.
+    /// The number of the first document with exactly this text; `None` for a text not seen before,
+    /// which is now.
     pub fn first_copy_or_insert(&mut self, document: usize, text: &'a str) -> Option<usize> {
         self.find_or_insert(xxh3_128(text.as_bytes()), document, text)
     }

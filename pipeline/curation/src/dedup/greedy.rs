@@ -1,25 +1,27 @@
 //! Which documents are near-duplicates: the decisions, in input order.
 //!
-//! **Rule.** A document is removed only if a document that stands *earlier* in the input and was itself *kept* has a
-//! Jaccard similarity strictly above the threshold with it; its witness is the earliest such document. The rule is not
-//! closed over chains: with `a ~ b ~ c` but not `a ~ c`, `b` goes and `c` stays. Components of the similarity graph, the
-//! usual alternative, would remove `c` too, although nothing like it is left in the corpus.
+//! **Rule.** A document is removed only if a document that stands *earlier* in the input and was
+//! itself *kept* has a Jaccard similarity strictly above the threshold with it; its witness is the
+//! earliest such document. The rule is not closed over chains: with `a ~ b ~ c` but not `a ~ c`,
+//! `b` goes and `c` stays. Components of the similarity graph, the usual alternative, would remove
+//! `c` too, although nothing like it is left in the corpus.
 //!
-//! **Search.** Candidates are the kept documents that share a band with the document ([`bands`](super::bands())), from
-//! buckets that are never cut. Each passes three tests, cheapest first: the sizes of the two sets allow the threshold; the
-//! signatures agree in at least half of their bins; the exact Jaccard similarity is above the threshold. Only the last
-//! can accept.
+//! **Search.** Candidates are the kept documents that share a band with the document
+//! ([`bands`](super::bands())), from buckets that are never cut. Each passes three tests, cheapest
+//! first: the sizes of the two sets allow the threshold; the signatures agree in at least half of
+//! their bins; the exact Jaccard similarity is above the threshold. Only the last can accept.
 //!
 //! **Screening.** The test by signatures saves merging two large sets, so only pairs with
-//! [`SCREENED_SHINGLES_PER_BIN`] shingles per bin take it: for small sets the merge is as cheap, and bins that were filled
-//! by copying repeat each other. A pair at exactly 0.7 agrees in each bin with probability 0.7, and in fewer than half of
-//! 130 bins with 6 in 10 million (the binomial's tail; one-permutation bins vary less than independent ones). That is
-//! nothing beside the 0.8% of such pairs that share no band.
+//! [`SCREENED_SHINGLES_PER_BIN`] shingles per bin take it: for small sets the merge is as cheap,
+//! and bins that were filled by copying repeat each other. A pair at exactly 0.7 agrees in each bin
+//! with probability 0.7, and in fewer than half of 130 bins with 6 in 10 million (the binomial's
+//! tail; one-permutation bins vary less than independent ones). That is nothing beside the 0.8% of
+//! such pairs that share no band.
 //!
-//! **Parallel.** A block of documents is first compared with what was kept before it, on all threads, which finds the
-//! witness of nearly every near-duplicate; what is left is compared with the kept part of its own block, one document
-//! after another. Both look at the same kept documents as a plain loop would, so the result is the same for any number of
-//! threads.
+//! **Parallel.** A block of documents is first compared with what was kept before it, on all
+//! threads, which finds the witness of nearly every near-duplicate; what is left is compared with
+//! the kept part of its own block, one document after another. Both look at the same kept documents
+//! as a plain loop would, so the result is the same for any number of threads.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -38,7 +40,8 @@ use crate::stop::stop_if_asked;
 /// Documents that are compared with the index at once.
 const BLOCK_DOCUMENTS: usize = 256;
 
-/// Two sets are screened by signature when they hold together this many shingles for each bin of a signature.
+/// Two sets are screened by signature when they hold together this many shingles for each bin of a
+/// signature.
 const SCREENED_SHINGLES_PER_BIN: usize = 8;
 
 /// A bucket with more kept members than this is named in the report.
@@ -53,7 +56,8 @@ pub struct NearDuplicateRule {
     pub threshold: Threshold,
     /// How signatures are cut into bands.
     pub layout: BandLayout,
-    /// Chooses the hash functions of the signatures: which true pairs are missed, never which pairs are true.
+    /// Chooses the hash functions of the signatures: which true pairs are missed, never which pairs
+    /// are true.
     pub seed: u64,
 }
 
@@ -111,7 +115,8 @@ pub fn near_duplicates(
         let block = start..num_documents.min(start + BLOCK_DOCUMENTS as u32);
         let in_block = block.len() as u64;
 
-        // Against all that was kept before this block. A witness found here is earlier than any within the block.
+        // Against all that was kept before this block. A witness found here is earlier than any
+        // within the block.
         let found_before: Result<Vec<Found>, CurationError> = block
             .clone()
             .into_par_iter()
@@ -158,7 +163,8 @@ struct Found {
 }
 
 impl Search<'_> {
-    /// Finds the earliest kept document, numbered `since` or higher, that `document` is a near-duplicate of.
+    /// Finds the earliest kept document, numbered `since` or higher, that `document` is a
+    /// near-duplicate of.
     fn find(&self, document: u32, since: u32, candidates: &mut Vec<u32>) -> Found {
         if self.signed.shingles(document as usize).is_empty() {
             return Found::default();

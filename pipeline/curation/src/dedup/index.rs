@@ -1,8 +1,8 @@
 //! The bands of the documents that were kept: where a new document finds those worth comparing.
 //!
-//! A bucket holds every kept document with one band key, and is never cut: a limit would make the result depend on it.
-//! Members are chained from the newest to the oldest through one flat array, so that a bucket with a single member, as
-//! nearly all are, costs no allocation of its own.
+//! A bucket holds every kept document with one band key, and is never cut: a limit would make the
+//! result depend on it. Members are chained from the newest to the oldest through one flat array,
+//! so that a bucket with a single member, as nearly all are, costs no allocation of its own.
 
 use std::cmp::Reverse;
 
@@ -19,7 +19,8 @@ pub(super) struct LshIndex {
     buckets: HashKeyedMap<u64, Bucket>,
     /// Document number of each kept document, ascending.
     documents: Vec<u32>,
-    /// For each kept document and band, the next older member of that band's bucket, as a place in `documents`.
+    /// For each kept document and band, the next older member of that band's bucket, as a place in
+    /// `documents`.
     older: Vec<u32>,
 }
 
@@ -54,7 +55,8 @@ impl LshIndex {
         }
     }
 
-    /// Collects the kept documents, numbered `since` or higher, that share a band with a signature: ascending, each once.
+    /// Collects the kept documents, numbered `since` or higher, that share a band with a signature:
+    /// ascending, each once.
     ///
     /// Returns the number of members of the largest bucket that was met.
     pub(super) fn candidates(&self, signature: &[u32], since: u32, out: &mut Vec<u32>) -> u32 {

@@ -1,7 +1,8 @@
 //! The similarity of two shingle sets, decided in integers.
 //!
-//! The Jaccard similarity of sets `A` and `B` is `|A ∩ B| / |A ∪ B|`. Whether it is above a threshold `n / d` is the
-//! question `d · |A ∩ B| > n · |A ∪ B|`, asked in whole numbers: a pair at exactly 0.7 is not above 0.7.
+//! The Jaccard similarity of sets `A` and `B` is `|A ∩ B| / |A ∪ B|`. Whether it is above a
+//! threshold `n / d` is the question `d · |A ∩ B| > n · |A ∪ B|`, asked in whole numbers: a pair at
+//! exactly 0.7 is not above 0.7.
 
 use std::fmt;
 
@@ -32,14 +33,17 @@ impl Threshold {
         self.hundredths as f64 / 100.0
     }
 
-    /// Whether sets of these sizes can be above the threshold at all, which takes the smaller inside the larger.
+    /// Whether sets of these sizes can be above the threshold at all, which takes the smaller
+    /// inside the larger.
     pub(super) fn allows_sizes(self, left: usize, right: usize) -> bool {
         left.min(right) >= self.least_shared(left, right)
     }
 
-    /// The least number of shared shingles with which sets of `left` and `right` shingles are above the threshold.
+    /// The least number of shared shingles with which sets of `left` and `right` shingles are above
+    /// the threshold.
     ///
-    /// With `c` shared of `a` and `b`, `100 · c > h · (a + b - c)` is `c > h · (a + b) / (100 + h)`.
+    /// With `c` shared of `a` and `b`, `100 · c > h · (a + b - c)` is `c > h · (a + b) / (100 +
+    /// h)`.
     fn least_shared(self, left: usize, right: usize) -> usize {
         (self.hundredths as usize * (left + right)) / (100 + self.hundredths as usize) + 1
     }
@@ -76,8 +80,8 @@ pub fn jaccard_above(left: &[u64], right: &[u64], threshold: Threshold) -> Optio
         return None;
     }
 
-    // The merge runs in short stretches without a branch on the data, and gives up between two of them when the shingles
-    // still to come cannot make up for those already missed.
+    // The merge runs in short stretches without a branch on the data, and gives up between two of
+    // them when the shingles still to come cannot make up for those already missed.
     const STRETCH: usize = 64;
     let (mut shared, mut in_left, mut in_right) = (0, 0, 0);
     while in_left < left.len() && in_right < right.len() {

@@ -4,9 +4,10 @@
 //! text --shingles--> sorted set --signature--> 130 bins --bands--> 26 keys --index--> candidates --jaccard--> verdict
 //! ```
 //!
-//! The kernels [`shingles()`], [`signature()`], [`bands()`] and [`jaccard_above`] are functions of their arguments alone:
-//! they read no file and hold no state, so that another engine can call them on another machine. [`SignedDocuments`] runs
-//! the first two over many documents, and [`near_duplicates`] makes the decisions.
+//! The kernels [`shingles()`], [`signature()`], [`bands()`] and [`jaccard_above`] are functions of
+//! their arguments alone: they read no file and hold no state, so that another engine can call them
+//! on another machine. [`SignedDocuments`] runs the first two over many documents, and
+//! [`near_duplicates`] makes the decisions.
 
 mod bands;
 mod exact;

@@ -1,16 +1,19 @@
 //! Cutting a text into the set of its word 5-grams.
 //!
-//! A *word* is a maximal run of Unicode letters, digits and underscores ([`char::is_alphanumeric`] or `_`), lower-cased as
-//! [`str::to_lowercase`] does it. A *shingle* is a run of consecutive words, five by default, held as a 64-bit hash; a
-//! text is compared by the sorted set of its distinct shingles. A text of fewer words than a shingle has is one shingle
-//! as a whole, and a text without words has none and so resembles nothing. Scripts that write no spaces make one long
+//! A *word* is a maximal run of Unicode letters, digits and underscores ([`char::is_alphanumeric`]
+//! or `_`), lower-cased as [`str::to_lowercase`] does it. A *shingle* is a run of consecutive
+//! words, five by default, held as a 64-bit hash; a text is compared by the sorted set of its
+//! distinct shingles. A text of fewer words than a shingle has is one shingle as a whole, and a
+//! text without words has none and so resembles nothing. Scripts that write no spaces make one long
 //! word of a sentence, so near-duplicates in them are not found.
 //!
-//! The paper says only "Jaccard similarity greater than 0.7" and not of what; the tool that was published with it used
-//! character 5-grams. Words are the usual reading since then, and five of them make a chance match rare.
+//! The paper says only "Jaccard similarity greater than 0.7" and not of what; the tool that was
+//! published with it used character 5-grams. Words are the usual reading since then, and five of
+//! them make a chance match rare.
 //!
-//! Splitting text into words is the cost of the whole near-duplicate stage, so it happens once per document, byte by byte
-//! through a table, without an allocation per word; only words with a character beyond ASCII take a slower path.
+//! Splitting text into words is the cost of the whole near-duplicate stage, so it happens once per
+//! document, byte by byte through a table, without an allocation per word; only words with a
+//! character beyond ASCII take a slower path.
 
 use std::num::NonZeroUsize;
 
@@ -40,7 +43,8 @@ const FOLD: [u8; 256] = {
 
 /// Puts the sorted, distinct shingle hashes of `text` into `out`, whose former content is lost.
 ///
-/// `shingle_words` is the number of words of one shingle. The result depends on nothing but the two arguments.
+/// `shingle_words` is the number of words of one shingle. The result depends on nothing but the two
+/// arguments.
 pub fn shingles(text: &str, shingle_words: NonZeroUsize, out: &mut Vec<u64>) {
     out.clear();
     push_word_hashes(text, out);
@@ -174,7 +178,8 @@ mod tests {
 
     #[test]
     fn words_in_every_script_are_lower_cased_as_std_does() {
-        // Sharp s, dotted capital I, the kelvin sign, final and inner sigma, a digit beyond ASCII, a title-case digraph.
+        // Sharp s, dotted capital I, the kelvin sign, final and inner sigma, a digit beyond ASCII,
+        // a title-case digraph.
         let text = "STRASSE Straße İstanbul 300\u{212A} ΟΔΥΣΣΕΥΣ ΣΑΣ x٣ ǅ naïveté ÉTÉ_été";
         let expected: Vec<u64> =
             plain_words(text).iter().map(|word| hash_word(word.bytes())).collect();

@@ -1,14 +1,15 @@
 //! One-permutation MinHash with optimal densification: a short sketch of a shingle set.
 //!
-//! Every shingle falls by its hash into one of the signature's bins, and the bin keeps the least value that it is given.
-//! Two sets agree in a bin with a probability equal to their Jaccard similarity, and one pass over the set fills all
-//! bins, where classic MinHash makes a pass for each (Li, Owen and Zhang,
-//! [arXiv 1208.1259](https://arxiv.org/abs/1208.1259)).
+//! Every shingle falls by its hash into one of the signature's bins, and the bin keeps the least
+//! value that it is given. Two sets agree in a bin with a probability equal to their Jaccard
+//! similarity, and one pass over the set fills all bins, where classic MinHash makes a pass for
+//! each (Li, Owen and Zhang, [arXiv 1208.1259](https://arxiv.org/abs/1208.1259)).
 //!
-//! A set with few shingles leaves bins empty. An empty bin copies the first filled bin of a hashed probe sequence of its
-//! own (Shrivastava, [arXiv 1703.04664](https://arxiv.org/abs/1703.04664)); copying a neighbor's instead makes bins
-//! depend on each other. A document near the limit of 128 tokens has fewer shingles than the signature has bins, so
-//! without this step most near-duplicates among the shortest documents would be missed.
+//! A set with few shingles leaves bins empty. An empty bin copies the first filled bin of a hashed
+//! probe sequence of its own (Shrivastava, [arXiv 1703.04664](https://arxiv.org/abs/1703.04664));
+//! copying a neighbor's instead makes bins depend on each other. A document near the limit of 128
+//! tokens has fewer shingles than the signature has bins, so without this step most near-duplicates
+//! among the shortest documents would be missed.
 
 use crate::word_hash::mix;
 
@@ -20,8 +21,8 @@ const EMPTY: u32 = u32::MAX;
 
 /// Fills `out`, one number per bin, with the signature of a set of shingles.
 ///
-/// The result depends on the set, `seed` and the number of bins only. The set must not be empty: a text without words
-/// resembles nothing and has no signature.
+/// The result depends on the set, `seed` and the number of bins only. The set must not be empty: a
+/// text without words resembles nothing and has no signature.
 ///
 /// # Panics
 ///
@@ -94,8 +95,8 @@ mod tests {
 
     #[test]
     fn agreement_estimates_the_similarity_of_small_and_large_sets() {
-        // The mean over 400 pairs of 130 bins: its standard error is below .006 even where bins repeat each other in
-        // sets of 20; five of them are allowed.
+        // The mean over 400 pairs of 130 bins: its standard error is below .006 even where bins
+        // repeat each other in sets of 20; five of them are allowed.
         for (size, shared) in [(20, 16), (100, 82), (2000, 1647)] {
             let mean = (0..400)
                 .map(|pair| {

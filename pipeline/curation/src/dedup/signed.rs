@@ -15,7 +15,8 @@ const BLOCK_DOCUMENTS: usize = 64;
 
 /// The shingle set and the signature of each of a list of texts, numbered as the list is.
 ///
-/// Takes 8 bytes per distinct shingle (about 1.4 times the size of English text) and 4 bytes per bin of a signature.
+/// Takes 8 bytes per distinct shingle (about 1.4 times the size of English text) and 4 bytes per
+/// bin of a signature.
 #[derive(Debug)]
 pub struct SignedDocuments {
     blocks: Vec<SignedBlock>,
@@ -35,7 +36,8 @@ struct SignedBlock {
 }
 
 impl SignedDocuments {
-    /// Signs `texts`, on all threads of the current rayon pool; the result does not depend on their number.
+    /// Signs `texts`, on all threads of the current rayon pool; the result does not depend on their
+    /// number.
     ///
     /// The observer hears the bytes of text that are done.
     ///

@@ -1,4 +1,5 @@
-//! Drops documents without text, whatever else is configured: a shard holds no document of zero tokens.
+//! Drops documents without text, whatever else is configured: a shard holds no document of zero
+//! tokens.
 
 use corpus::Document;
 

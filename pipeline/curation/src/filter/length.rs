@@ -1,8 +1,9 @@
 //! Drops short documents: the paper removes those of fewer than 128 tokens (section 4.1).
 //!
-//! Encoding a whole corpus to find its few short documents would be waste. A word between white space takes at least one
-//! token, so a document with 128 such words is long enough without a look at the tokenizer, and the count ends at the
-//! 128th. Only what has fewer words is encoded, and of that no more than it takes: the beginning tells of a long text.
+//! Encoding a whole corpus to find its few short documents would be waste. A word between white
+//! space takes at least one token, so a document with 128 such words is long enough without a look
+//! at the tokenizer, and the count ends at the 128th. Only what has fewer words is encoded, and of
+//! that no more than it takes: the beginning tells of a long text.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,9 +13,11 @@ use corpus::tokenizer::Tokenizer;
 
 use super::{DropReason, Filter, Verdict};
 
-/// Drops a document of fewer than a number of tokens; the token that ends a document does not count.
+/// Drops a document of fewer than a number of tokens; the token that ends a document does not
+/// count.
 ///
-/// Exact for every tokenizer whose tokens do not span white space followed by another word, as those of GPT-2 and BERT.
+/// Exact for every tokenizer whose tokens do not span white space followed by another word, as
+/// those of GPT-2 and BERT.
 pub struct LengthFilter {
     min_tokens: NonZeroUsize,
     tokenizer: Arc<dyn Tokenizer>,

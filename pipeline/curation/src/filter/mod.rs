@@ -1,7 +1,7 @@
 //! Filters: verdicts on a document by itself, without regard to any other.
 //!
-//! A filter answers *keep*, or *drop with a reason*; the reasons of all stages are the [`DropReason`]s, and every dropped
-//! document is counted under its reason and listed.
+//! A filter answers *keep*, or *drop with a reason*; the reasons of all stages are the
+//! [`DropReason`]s, and every dropped document is counted under its reason and listed.
 
 mod empty;
 mod length;
@@ -29,7 +29,8 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// Why a document is not in the curated corpus. Displayed and serialized in snake case: `near_duplicate`.
+/// Why a document is not in the curated corpus. Displayed and serialized in snake case:
+/// `near_duplicate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

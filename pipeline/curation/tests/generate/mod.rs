@@ -55,7 +55,8 @@ impl Random {
     }
 }
 
-/// `count` documents of 200 to 3,000 words, of which every tenth is an edited copy of an earlier one.
+/// `count` documents of 200 to 3,000 words, of which every tenth is an edited copy of an earlier
+/// one.
 pub(crate) fn documents(seed: u64, count: usize) -> Vec<String> {
     let mut random = Random::new(seed);
     let mut documents: Vec<Vec<String>> = Vec::with_capacity(count);

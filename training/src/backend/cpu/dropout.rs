@@ -1,5 +1,6 @@
-//! Dropout by key: each element is multiplied by 0 or by `1 / (1 - probability)`, as a counter-based
-//! generator says for the element's place. Nothing is stored; the backward pass draws the mask again.
+//! Dropout by key: each element is multiplied by 0 or by `1 / (1 - probability)`, as a
+//! counter-based generator says for the element's place. Nothing is stored; the backward pass draws
+//! the mask again.
 
 use rayon::prelude::*;
 

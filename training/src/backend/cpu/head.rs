@@ -11,8 +11,8 @@
 //! be multiplied, `w · e^(max_rank - max) / Z`, is one factor for the row: it goes on the row's
 //! hidden state before `dE` and on the product `Eᵀ d` after it, never over the logits again.
 //!
-//! Predictions, where they are asked for, take one more trip over the logits and one more number for
-//! each row: the token of the rank's largest logit.
+//! Predictions, where they are asked for, take one more trip over the logits and one more number
+//! for each row: the token of the rank's largest logit.
 
 use rayon::prelude::*;
 

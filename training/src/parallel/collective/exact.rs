@@ -6,7 +6,8 @@ use super::{Collective, CollectiveError};
 /// rank.
 ///
 /// Collectives carry `f32`. Each rank sends the 64 bits of a number as four whole numbers below
-/// 65,536, which `f32` holds exactly, so that nothing is lost on the way whatever the number's size.
+/// 65,536, which `f32` holds exactly, so that nothing is lost on the way whatever the number's
+/// size.
 ///
 /// # Errors
 ///

@@ -173,7 +173,8 @@ pub enum CollectiveError {
 }
 
 impl CollectiveError {
-    /// Unwinds the calling rank up to [`launch`](crate::parallel::launch()), which returns this error.
+    /// Unwinds the calling rank up to [`launch`](crate::parallel::launch()), which returns this
+    /// error.
     ///
     /// A forward or backward pass returns tensors, not results; a lost group leaves it this way.
     /// The process's panic hook does not run, so nothing is printed.

@@ -55,7 +55,8 @@ fn any_cut_into_members_or_frames_gives_the_same_items() {
     let case = (prop::collection::vec(line, 0..20), prop::collection::vec(any::<u16>(), 0..6));
     proptest!(ProptestConfig::with_cases(64), |((lines, cuts) in case, ends_in_feed: bool)| {
         let mut text = lines.join(&b'\n');
-        // A last line without its line feed must be a record: else it is a break, which other tests see to.
+        // A last line without its line feed must be a record: else it is a break, which other tests
+        // see to.
         if ends_in_feed { text.push(b'\n') } else { text.extend(b"\n{\"text\":\"last\"}") }
         let mut cuts: Vec<usize> = cuts.iter().map(|&cut| cut as usize % (text.len() + 1)).collect();
         cuts.extend([0, text.len()]);

@@ -9,7 +9,8 @@ use parquet::schema::parser::parse_message_type;
 
 use super::*;
 
-/// Files that `tests/fixtures/parquet/make.py` has made: the same six rows in two row groups of three.
+/// Files that `tests/fixtures/parquet/make.py` has made: the same six rows in two row groups of
+/// three.
 const SAME_ROWS: [&str; 7] = [
     "utf8-snappy",
     "large-utf8-zstd",

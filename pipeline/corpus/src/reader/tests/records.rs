@@ -80,7 +80,8 @@ fn skipping_keeps_all_good_lines_and_reports_the_bad_ones() {
     );
 }
 
-/// Line 7 holds invalid UTF-8, line 8 half a surrogate pair, line 9 a byte order mark, line 10 NUL and U+2028.
+/// Line 7 holds invalid UTF-8, line 8 half a surrogate pair, line 9 a byte order mark, line 10 NUL
+/// and U+2028.
 fn lines_of_broken_text() -> Vec<u8> {
     let mut lines = b"{\"text\":\"good\"}\n".repeat(6);
     lines.extend(b"{\"text\":\"a\xff\xfe\xe6b\"}\n");

@@ -125,7 +125,8 @@ fn every_flipped_bit_is_refused_or_changes_the_data_size() {
         let mut flipped = good.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         if let Ok(index) = open(&flipped) {
-            // Within the index alone a longer last sequence, and a document list that still ascends, hold together.
+            // Within the index alone a longer last sequence, and a document list that still
+            // ascends, hold together.
             let last_length = 34 + 8..34 + 12;
             let documents = 34 + 36..good.len();
             let place = bit / 8;

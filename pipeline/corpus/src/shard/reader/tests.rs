@@ -20,7 +20,8 @@ fn good_shard() -> (TempDir, PathBuf) {
     (folder, stem)
 }
 
-/// An index of single-sequence documents, written by hand: what our writer never writes has to be read all the same.
+/// An index of single-sequence documents, written by hand: what our writer never writes has to be
+/// read all the same.
 fn write_index(stem: &Path, code: u8, width: u64, lengths: &[i32]) {
     let mut bytes = b"MMIDIDX\0\0".to_vec();
     bytes.extend(1_u64.to_le_bytes());
