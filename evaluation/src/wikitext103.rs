@@ -74,6 +74,9 @@ pub struct Metrics {
     pub word_perplexity: f64,
     /// `exp(total_nll / (tokens - 1))`.
     pub token_perplexity: f64,
+    /// Whether a mean loss above `max_mean_loss` was cut: its perplexity says no more than that it is
+    /// larger.
+    pub capped: bool,
     /// Sum over the targets of the negative natural logarithm of their probability.
     pub total_nll: f64,
     /// `total_nll`, in bits, per byte of the test file.
@@ -321,6 +324,7 @@ impl Metrics {
         Self {
             word_perplexity: perplexity(nll / words),
             token_perplexity: perplexity(nll / scored.targets as f64),
+            capped: nll / words.min(scored.targets as f64) > MAX_MEAN_LOSS,
             total_nll: nll,
             bits_per_byte: nll / std::f64::consts::LN_2 / bytes,
         }

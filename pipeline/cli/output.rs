@@ -1,11 +1,13 @@
 //! Results: a table for people, JSON for programs, on standard output or in a file.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use corpus::PendingFile;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::exit::Usage;
 
@@ -51,6 +53,12 @@ impl ReportFile {
                 path.display()
             )));
         }
+        if path.exists() && !is_report(path) {
+            bail!(Usage(anyhow!(
+                "{} is no report of this program, so it is not overwritten: choose another name",
+                path.display()
+            )));
+        }
         Ok(())
     }
 
@@ -63,6 +71,16 @@ impl ReportFile {
         self.file.sync()?;
         Ok(self.file.commit()?)
     }
+}
+
+/// Whether `path` is a regular file that holds what [`ReportFile`] wrote for an evaluation or a demo.
+fn is_report(path: &Path) -> bool {
+    /// No report comes near this size, and nothing larger is read to find out.
+    const MAX_BYTES: u64 = 64 << 20;
+    let is_small_file =
+        fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MAX_BYTES);
+    let read = || serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
+    is_small_file && read().is_some_and(|it| it.get("results").or(it.get("evaluation")).is_some())
 }
 
 /// Lays out rows in columns: the first flush left, the others flush right.

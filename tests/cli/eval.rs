@@ -147,3 +147,18 @@ fn a_dry_run_refuses_the_report_that_the_run_would_refuse() {
 fn windows_are_no_setting_of_the_last_words() {
     lambada(&tiny_run(), PASSAGES, "--overlap 4").refused(2, "lambada has no windows");
 }
+
+#[test]
+fn only_a_report_is_overwritten_by_a_report() {
+    let dir = tiny_run();
+    let weights = "run/checkpoints/step-3/model.safetensors";
+    let before = [fs::read(dir.path("test.tokens")).unwrap(), fs::read(dir.path(weights)).unwrap()];
+    for victim in ["test.tokens", weights, "/dev/null"] {
+        eval(&dir, &format!("--out {victim} --overwrite")).refused(2, "is no report");
+    }
+    let after = [fs::read(dir.path("test.tokens")).unwrap(), fs::read(dir.path(weights)).unwrap()];
+    assert!(before == after);
+    eval(&dir, "--out report.json").success();
+    eval(&dir, "--out report.json --overwrite --limit 1").success();
+    assert_eq!(read_json(&dir.path("report.json"))["results"][0]["partial"], true);
+}

@@ -155,7 +155,16 @@ fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
             if let Some(difference) = earlier.difference(&RunRecord::of(plan).as_read()) {
                 return Err(refuse(format!("it holds another run: {difference}")));
             }
-            newest_complete(&out.join(CHECKPOINTS), plan)
+            let newest = newest_complete(&out.join(CHECKPOINTS), plan)?;
+            if newest.is_none() && fs::metadata(out.join(METRICS_FILE)).is_ok_and(|it| it.len() > 0)
+            {
+                warn!(
+                    "{} logged steps but has no checkpoint: beginning again at step 1, and its logs \
+                     with it",
+                    out.display()
+                );
+            }
+            Ok(newest)
         }
     }
 }

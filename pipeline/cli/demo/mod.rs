@@ -43,7 +43,7 @@ const LAMBADA_FILE: &str = "demo-lambada.jsonl";
 ///
 /// Reads the documentation of the crates in cargo's own registry folder, which every machine that
 /// has built this program holds, holds some documents out as test sets, and writes everything to
-/// OUT. Takes some minutes and 2 GiB on two cores. `--set data.KEY=VALUE`, `--set train.KEY=VALUE`
+/// OUT. Takes some minutes and 1 GiB on two cores. `--set data.KEY=VALUE`, `--set train.KEY=VALUE`
 /// and `--set eval.KEY=VALUE` override its configurations.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
