@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! DIR/corpus.bin, corpus.idx   the tokens
-//! DIR/manifest.json            what they are, and size and checksum of every other file; written last
+//! DIR/manifest.json            what they are, size and checksum of the others; written last
 //! DIR/report.json              how the corpus came about
 //! DIR/removed.jsonl            one line per document that was dropped
 //! DIR/provenance.jsonl         one line per document that was kept, in shard order
+//! DIR/rejects.jsonl            one line per record that could not be read, or only with U+FFFD
 //! ```
 //!
 //! A folder under its final name is whole: it is written as `.DIR.partial` beside it and renamed
