@@ -39,7 +39,9 @@ impl JsonTokenizer {
     /// Where the file cannot be read, is no tokenizer, asks for a part that this build does not
     /// have, or has no token that ends a document.
     pub fn open(path: &Path) -> Result<Self, CorpusError> {
-        let name = path.display().to_string();
+        // Manifests keep the name, and are read from other folders than the one it is relative to.
+        let absolute = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
+        let name = absolute.display().to_string();
         let text = std::fs::read_to_string(path).map_err(CorpusError::io("read", path))?;
         let fail = |problem: String| CorpusError::Tokenizer { name: name.clone(), problem };
 
