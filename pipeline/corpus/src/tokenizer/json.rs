@@ -182,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn a_relative_path_is_kept_whole() {
+        let here = std::env::current_dir().unwrap();
+        let folder = tempfile::tempdir_in(&here).unwrap();
+        let path = folder.path().join("tokenizer.json");
+        std::fs::write(&path, gpt2_definition().to_string()).unwrap();
+        let relative = path.strip_prefix(&here).unwrap();
+        assert_eq!(JsonTokenizer::open(relative).unwrap().name(), path.display().to_string());
+    }
+
+    #[test]
     fn files_that_are_no_usable_tokenizer_are_refused() {
         let mut without_end = gpt2_definition();
         without_end["added_tokens"] = json!([]);
