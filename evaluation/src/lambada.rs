@@ -51,18 +51,9 @@ pub struct Lambada {
     pub data: PathBuf,
 }
 
-/// What the task found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// Always `megatron`: other programs cut the last word off in other ways.
-    pub protocol: &'static str,
-    /// The numbers.
-    pub metrics: Metrics,
-    /// What they were computed over.
-    pub counts: Counts,
-    /// How.
-    pub settings: Settings,
-}
+/// What the task found; the protocol is always `megatron`: other programs cut the last word off in
+/// other ways.
+pub type Measured = report::Findings<Metrics, Counts, Settings>;
 
 /// How well the last words were guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

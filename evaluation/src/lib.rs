@@ -32,5 +32,5 @@ pub use config::{EvalConfig, EvalPlan, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
 pub use model::{EvaluatedModel, ModelIdentity};
-pub use report::{EvalReport, Measured, TaskResult};
+pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

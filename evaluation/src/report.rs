@@ -32,6 +32,19 @@ pub struct TaskResult {
     pub seconds: f64,
 }
 
+/// What a task found: metrics `M`, over the counts `C`, under the settings `S`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Findings<M, C, S> {
+    /// Whose rules the numbers follow: other programs define others under the same names.
+    pub protocol: &'static str,
+    /// The numbers.
+    pub metrics: M,
+    /// What they were computed over.
+    pub counts: C,
+    /// How.
+    pub settings: S,
+}
+
 /// Protocol, metrics, counts and settings of a task's kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -54,18 +54,9 @@ pub struct WikiText103 {
     pub data: PathBuf,
 }
 
-/// What the task found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// Always `megatron`: other programs define other perplexities of the same text.
-    pub protocol: &'static str,
-    /// The numbers.
-    pub metrics: Metrics,
-    /// What they were computed over.
-    pub counts: Counts,
-    /// How.
-    pub settings: Settings,
-}
+/// What the task found; the protocol is always `megatron`: other programs define other perplexities
+/// of the same text.
+pub type Measured = report::Findings<Metrics, Counts, Settings>;
 
 /// The perplexities of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -74,8 +65,8 @@ pub struct Metrics {
     pub word_perplexity: f64,
     /// `exp(total_nll / (tokens - 1))`.
     pub token_perplexity: f64,
-    /// Whether a mean loss above `max_mean_loss` was cut: its perplexity says no more than that it is
-    /// larger.
+    /// Whether a mean loss above `max_mean_loss` was cut: its perplexity says no more than that it
+    /// is larger.
     pub capped: bool,
     /// Sum over the targets of the negative natural logarithm of their probability.
     pub total_nll: f64,
