@@ -2,8 +2,9 @@
 //!
 //! Columns are read as the byte arrays that they are on disk. All that Arrow makes of text (`Utf8`,
 //! `LargeUtf8`, `Utf8View`, dictionaries) lies there in the same way, so one path serves every
-//! type; and a text that is no UTF-8 is one row that cannot be read, not a batch. A few rows of the
-//! three columns that matter are held at a time.
+//! type; and a text that is no UTF-8 is one row that cannot be read, not a batch, as it would be to
+//! the reader that makes Arrow arrays. A few rows of the three columns that matter are held at a
+//! time, by their length: a book takes as much memory as a thousand lines.
 
 use std::fs::File;
 use std::mem;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::block::{Origin, Parsed};
@@ -24,8 +26,11 @@ use super::reject::{Reject, RejectReason};
 use super::{Item, OnBadLine, ParquetConfig};
 use crate::{CorpusError, Document};
 
-/// Rows that are read at a time.
-const BATCH_ROWS: usize = 256;
+/// The most rows that are read at a time.
+const BATCH_ROWS: u64 = 1_024;
+
+/// Bytes of text that are read at a time, as near as whole rows of middle length come to it.
+const BATCH_BYTES: u64 = 1 << 20;
 
 /// The rows of one file in blocks, in order.
 pub(super) struct RowBlocks {
@@ -270,8 +275,9 @@ impl OpenedFile {
                     self.readers.insert(readers)
                 }
             };
-            let rows = read_rows(readers, self.has_unsigned_ids)?;
             let group = self.file.metadata().row_group(self.row_group);
+            let count = rows_of_batch(group, self.columns.text);
+            let rows = read_rows(readers, count, self.has_unsigned_ids)?;
             self.rows_of_group += rows.len() as u64;
             let declared = u64::try_from(group.num_rows()).unwrap_or(0);
             check_rows(self.rows_of_group, declared, rows.is_empty())?;
@@ -367,14 +373,23 @@ fn skip_rows(columns: &mut Columns<ColumnReader>, count: u64) -> Result<(), Parq
     Ok(())
 }
 
-/// Up to [`BATCH_ROWS`] more rows of a row group; none at its end.
+/// Rows of a row group that are read at a time, by the length of a text in the middle.
+fn rows_of_batch(group: &RowGroupMetaData, text: usize) -> usize {
+    let bytes = u64::try_from(group.column(text).uncompressed_size()).unwrap_or(0);
+    let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+    let rows_of_batch = rows.saturating_mul(BATCH_BYTES) / bytes.max(1);
+    rows_of_batch.clamp(1, BATCH_ROWS) as usize
+}
+
+/// Up to `count` more rows of a row group; none at its end.
 fn read_rows(
     columns: &mut Columns<ColumnReader>,
+    count: usize,
     has_unsigned_ids: bool,
 ) -> Result<Vec<Row>, ParquetError> {
-    let texts = read_texts(&mut columns.text)?;
-    let ids = columns.id.as_mut().map(|ids| read_ids(ids, has_unsigned_ids)).transpose()?;
-    let titles = columns.title.as_mut().map(read_texts).transpose()?;
+    let texts = read_texts(&mut columns.text, count)?;
+    let ids = columns.id.as_mut().map(|ids| read_ids(ids, count, has_unsigned_ids)).transpose()?;
+    let titles = columns.title.as_mut().map(|titles| read_texts(titles, count)).transpose()?;
     let same = |length: Option<usize>| length.is_none_or(|length| length == texts.len());
     if !same(ids.as_ref().map(Vec::len)) || !same(titles.as_ref().map(Vec::len)) {
         return Err(ParquetError::General("columns of different lengths".to_owned()));
@@ -387,23 +402,30 @@ fn read_rows(
         .collect())
 }
 
-fn read_texts(column: &mut ColumnReader) -> Result<Vec<Option<ByteArray>>, ParquetError> {
+fn read_texts(
+    column: &mut ColumnReader,
+    count: usize,
+) -> Result<Vec<Option<ByteArray>>, ParquetError> {
     match column {
-        ColumnReader::ByteArrayColumnReader(reader) => read_values(reader),
+        ColumnReader::ByteArrayColumnReader(reader) => read_values(reader, count),
         _ => Err(ParquetError::General("a column of text holds none".to_owned())),
     }
 }
 
-fn read_ids(column: &mut ColumnReader, is_unsigned: bool) -> Result<Vec<Option<Id>>, ParquetError> {
+fn read_ids(
+    column: &mut ColumnReader,
+    count: usize,
+    is_unsigned: bool,
+) -> Result<Vec<Option<Id>>, ParquetError> {
     fn ids<T>(values: Vec<Option<T>>, id: impl Fn(T) -> Id) -> Vec<Option<Id>> {
         values.into_iter().map(|value| value.map(&id)).collect()
     }
     Ok(match column {
-        ColumnReader::ByteArrayColumnReader(reader) => ids(read_values(reader)?, Id::Text),
-        ColumnReader::Int32ColumnReader(reader) => ids(read_values(reader)?, |id| {
+        ColumnReader::ByteArrayColumnReader(reader) => ids(read_values(reader, count)?, Id::Text),
+        ColumnReader::Int32ColumnReader(reader) => ids(read_values(reader, count)?, |id| {
             Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
         }),
-        ColumnReader::Int64ColumnReader(reader) => ids(read_values(reader)?, |id| {
+        ColumnReader::Int64ColumnReader(reader) => ids(read_values(reader, count)?, |id| {
             Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
         }),
         _ => return Err(ParquetError::General("a column of identifiers holds none".to_owned())),
@@ -413,9 +435,10 @@ fn read_ids(column: &mut ColumnReader, is_unsigned: bool) -> Result<Vec<Option<I
 /// The next values of a column that has one for each row, or `null`.
 fn read_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
+    count: usize,
 ) -> Result<Vec<Option<T::T>>, ParquetError> {
     let (mut levels, mut values) = (Vec::new(), Vec::new());
-    let (rows, ..) = reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
+    let (rows, ..) = reader.read_records(count, Some(&mut levels), None, &mut values)?;
     if levels.is_empty() {
         // A column that must not hold `null` has no levels.
         return Ok(values.into_iter().map(Some).collect());
