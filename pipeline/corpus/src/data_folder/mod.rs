@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use manifest::MANIFEST_VERSION;
 pub use manifest::{DataManifest, TokenizerIdentity};
+pub use workplace::Workplace;
 pub use writer::{DataFolderWriter, Existing};
 
 use crate::pending_file::FileSummary;

@@ -28,6 +28,7 @@ impl DataFolderWriter {
         let path = without_links(named)?;
         check_target(&path, existing)?;
         let temporary = Workplace::take(temporary_sibling(&path, "partial"), named)?;
+        temporary.empty()?;
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;

@@ -1,0 +1,287 @@
+//! The first stage: every document of the sources, judged by itself and stored.
+//!
+//! Work goes in rounds of some megabytes. Cutting records out of files is sequential and cheap;
+//! while one round is parsed on all threads, the next is cut, and while its documents are judged,
+//! the one before is written.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use arrow::array::RecordBatch;
+use corpus::reader::{Item, ParsedBlock, ReadState, RecordBlock, Sources};
+use corpus::{Document, FileSummary, PendingFile, Unit};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::documents::{self, Documents, InputName, JudgedDocument, SegmentWriter};
+use crate::filter::{DropReason, Filters};
+use crate::input::Input;
+use crate::records::RejectRecord;
+use crate::run::Run;
+use crate::stop::stop_if_asked;
+use crate::{CurationError, CurationPlan};
+
+/// Name of the stage.
+const STAGE: &str = "read";
+
+/// Bytes of records that are worked on at once, for each thread.
+const ROUND_BYTES_PER_THREAD: u64 = 4 << 20;
+
+/// Text of a segment.
+const SEGMENT_BYTES: u64 = 256 << 20;
+
+/// Documents of a segment.
+const SEGMENT_DOCUMENTS: u32 = 1 << 18;
+
+/// Text of a batch of a segment; one document at least.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// Documents of a batch.
+const BATCH_DOCUMENTS: usize = 4096;
+
+/// What reading one segment came to.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct ReadSegment {
+    documents: u32,
+    /// Records that could not be read and were passed over, by reason.
+    rejected: BTreeMap<String, u64>,
+    /// Documents in which characters were replaced, by reason.
+    replaced: BTreeMap<String, u64>,
+    /// Documents whose text the Unicode repair changed.
+    unicode_repaired: u64,
+    /// Bytes of the input that were read up to here.
+    bytes_read: u64,
+    /// Where the next segment begins.
+    state: ReadState,
+    /// Whether the input ends here.
+    is_last: bool,
+}
+
+/// Reads all sources of a plan; what an earlier process read is not read again.
+pub(crate) fn read(
+    plan: &CurationPlan,
+    mut sources: Sources,
+    run: &mut Run<'_>,
+) -> Result<(Documents, Input), CurationError> {
+    let names = InputName::all_of(&sources);
+    let mut segments: Vec<ReadSegment> = Vec::new();
+    run.observer.begin(STAGE, Some(sources.total_bytes()), Unit::Bytes);
+    while let Some(segment) = run.stages.replay(STAGE)? {
+        segments.push(segment);
+    }
+    if let Some(last) = segments.last() {
+        run.observer.skip(last.bytes_read);
+        sources.skip_to(&last.state)?;
+    }
+    let mut reader = Reader { sources, filters: Filters::new(plan), plan, ahead: Vec::new() };
+    while !segments.last().is_some_and(|segment| segment.is_last) {
+        segments.push(reader.read_segment(segments.len(), run)?);
+    }
+    run.observer.finish();
+
+    let lengths: Vec<u32> = segments.iter().map(|segment| segment.documents).collect();
+    let mut input = Input::of(&reader.sources);
+    for segment in &segments {
+        input.add_rejects(&segment.rejected, &segment.replaced);
+        input.unicode_repaired += segment.unicode_repaired;
+    }
+    Ok((Documents::new(names, &lengths, &run.stages), input))
+}
+
+/// Name of the list of rejects of a segment.
+pub(crate) fn rejects_name(segment: usize) -> String {
+    format!("rejects-{segment:05}.jsonl")
+}
+
+struct Reader<'p> {
+    sources: Sources,
+    filters: Filters,
+    plan: &'p CurationPlan,
+    /// Records that are cut and not yet parsed.
+    ahead: Vec<RecordBlock>,
+}
+
+/// The documents of one round, judged, and the records that could not be read.
+#[derive(Default)]
+struct Round {
+    documents: Vec<JudgedDocument>,
+    rejects: Vec<RejectRecord>,
+}
+
+impl Reader<'_> {
+    /// Reads until a segment is full or the input ends.
+    fn read_segment(
+        &mut self,
+        number: usize,
+        run: &mut Run<'_>,
+    ) -> Result<ReadSegment, CurationError> {
+        let mut writer = SegmentWriter::create(&run.stages.file(&documents::file_name(number)))?;
+        let mut rejects = PendingFile::replace(&run.stages.file(&rejects_name(number)))?;
+        let mut segment = ReadSegment::default();
+        let mut unwritten: Vec<RecordBatch> = Vec::new();
+        let mut text_bytes = 0;
+        let bytes_before = self.sources.bytes_read();
+        let mut bytes_read = bytes_before;
+        while text_bytes < SEGMENT_BYTES && segment.documents < SEGMENT_DOCUMENTS {
+            let Some(mut round) = self.next_round(run)? else {
+                segment.is_last = true;
+                break;
+            };
+            run.observer.advance(self.sources.bytes_read() - bytes_read);
+            bytes_read = self.sources.bytes_read();
+
+            let schema = writer.schema();
+            let judge = || self.judge(&mut round, run);
+            let write = || unwritten.drain(..).try_for_each(|batch| writer.write(&batch));
+            let (judged, written) = rayon::join(judge, write);
+            written?;
+            segment.unicode_repaired += judged?;
+            segment.documents = checked_sum(segment.documents, round.documents.len())?;
+            text_bytes += round.documents.iter().map(|it| it.document.text.len() as u64).sum::<u64>();
+            for reject in &round.rejects {
+                segment.count(reject);
+                write_line(&mut rejects, reject)?;
+            }
+            unwritten = batches(&round.documents)
+                .into_par_iter()
+                .map(|batch| JudgedDocument::rows(batch, schema.clone()))
+                .collect::<Result<_, _>>()
+                .map_err(|error| CurationError::stage_file(&run.stages.file("documents"))(error))?;
+            run.sample_memory();
+        }
+        unwritten.drain(..).try_for_each(|batch| writer.write(&batch))?;
+        segment.bytes_read = bytes_read;
+        segment.state = self.sources.state();
+        let files = vec![writer.finish()?, closed(rejects)?];
+        run.stages.record(STAGE, files, &segment)?;
+        Ok(segment)
+    }
+
+    /// The next items of the input; `None` at its end.
+    fn next_round(&mut self, run: &Run<'_>) -> Result<Option<Round>, CurationError> {
+        if self.ahead.is_empty() {
+            self.ahead = cut(&mut self.sources)?;
+        }
+        if self.ahead.is_empty() {
+            return Ok(None);
+        }
+        let blocks = std::mem::take(&mut self.ahead);
+        let parse = || {
+            blocks
+                .into_par_iter()
+                .map(|block| {
+                    stop_if_asked(run.observer)?;
+                    Ok(block.parse())
+                })
+                .collect::<Result<Vec<ParsedBlock>, CurationError>>()
+        };
+        let (parsed, ahead) = rayon::join(parse, || cut(&mut self.sources));
+        let mut round = Round::default();
+        for block in parsed? {
+            let file = block.file();
+            for item in self.sources.accept(block)? {
+                round.add(file, item);
+            }
+        }
+        self.ahead = ahead?;
+        Ok(Some(round))
+    }
+
+    /// Judges the documents of a round; returns of how many the text was repaired.
+    fn judge(&self, round: &mut Round, run: &Run<'_>) -> Result<u64, CurationError> {
+        let judge_one = |it: &mut JudgedDocument| -> Result<u64, CurationError> {
+            stop_if_asked(run.observer)?;
+            if it.reason.is_some() {
+                return Ok(0);
+            }
+            let repaired =
+                self.plan.unicode_repair.as_ref().and_then(|repair| repair.apply(&it.document.text));
+            let is_repaired = repaired.is_some();
+            if let Some(text) = repaired {
+                it.document.text = text;
+            }
+            (it.reason, it.tokens) = self.filters.judge(&it.document.text);
+            Ok(u64::from(is_repaired))
+        };
+        round.documents.par_iter_mut().map(judge_one).sum::<Result<u64, _>>()
+    }
+}
+
+impl Round {
+    fn add(&mut self, file: u32, item: Item) {
+        let (document, reason) = match item {
+            Item::Document(document) => (document, None),
+            Item::Repaired(document, reject) => {
+                self.rejects.push(RejectRecord::new(&reject, true));
+                (document, None)
+            }
+            Item::NullText(provenance) => {
+                let document = Document { provenance, title: None, text: String::new() };
+                (document, Some(DropReason::NullText))
+            }
+            Item::Rejected(reject) => {
+                self.rejects.push(RejectRecord::new(&reject, false));
+                return;
+            }
+        };
+        self.documents.push(JudgedDocument { file, document, reason, tokens: None });
+    }
+}
+
+impl ReadSegment {
+    fn count(&mut self, reject: &RejectRecord) {
+        let counts = if reject.replaced { &mut self.replaced } else { &mut self.rejected };
+        *counts.entry(reject.reason.clone()).or_default() += 1;
+    }
+}
+
+/// Cuts the records of the next round out of their files; none at the end of the input.
+fn cut(sources: &mut Sources) -> Result<Vec<RecordBlock>, CurationError> {
+    let wanted = ROUND_BYTES_PER_THREAD * rayon::current_num_threads() as u64;
+    let (mut blocks, mut bytes) = (Vec::new(), 0);
+    while bytes < wanted {
+        let Some(block) = sources.next_block()? else { break };
+        bytes += block.bytes();
+        blocks.push(block);
+    }
+    Ok(blocks)
+}
+
+/// Documents in runs that make a batch each.
+fn batches(documents: &[JudgedDocument]) -> Vec<&[JudgedDocument]> {
+    let (mut batches, mut rest) = (Vec::new(), documents);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(BATCH_DOCUMENTS).take_while(|it| {
+            let fits = bytes < BATCH_BYTES;
+            bytes += it.document.text.len();
+            fits
+        });
+        let (batch, tail) = rest.split_at(fitting.count());
+        batches.push(batch);
+        rest = tail;
+    }
+    batches
+}
+
+/// Documents go by numbers of 32 bits.
+fn checked_sum(documents: u32, more: usize) -> Result<u32, CurationError> {
+    u32::try_from(more)
+        .ok()
+        .and_then(|more| documents.checked_add(more))
+        .ok_or(CurationError::TooManyDocuments)
+}
+
+fn write_line(file: &mut PendingFile, record: &RejectRecord) -> Result<(), CurationError> {
+    file.write(|mut out| {
+        serde_json::to_writer(&mut out, record)?;
+        out.write_all(b"\n")
+    })?;
+    Ok(())
+}
+
+fn closed(mut file: PendingFile) -> Result<FileSummary, CurationError> {
+    let summary = file.close()?;
+    file.commit()?;
+    Ok(summary)
+}
