@@ -55,7 +55,7 @@ pub mod tokenizer;
 mod verify;
 
 pub use data_folder::{
-    DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
+    DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT, SHARD,
     TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};

@@ -48,18 +48,17 @@ pub fn curate(
     let started = Instant::now();
 
     // What can be refused is refused before the first document is read.
-    DataFolder::check_place(out)?;
     let sources = Sources::open(&plan.sources, plan.read_policy)?;
     let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
     let identity = identity(plan, &sources, test_sets.as_ref())?;
     if let Some(report) = made_before(out, &identity, plan.existing)? {
         return Ok(report);
     }
+    DataFolder::check_place(out, plan.existing)?;
     let stages = StageFolder::open(out, &identity, plan.existing, observer)?;
     let mut run = Run::new(stages, observer, MemoryBudget::new(plan.max_memory));
 
-    let made = make(plan, sources, test_sets.as_ref(), out, &mut run, started);
-    match made {
+    match make(plan, sources, test_sets.as_ref(), out, &mut run, started) {
         Ok(report) => {
             run.stages.remove()?;
             Ok(report)
@@ -67,7 +66,12 @@ pub fn curate(
         Err(CurationError::Stopped { .. }) => {
             Err(CurationError::Stopped { stages: run.stages.resumable() })
         }
-        Err(error) => Err(error),
+        Err(error) if error.outlives_a_remedy() => Err(error),
+        Err(error) => {
+            // The first error is the one to report.
+            let _ = run.stages.remove();
+            Err(error)
+        }
     }
 }
 

@@ -105,7 +105,7 @@ pub enum CurationError {
     },
 
     /// The observer asked to stop.
-    #[error("stopped before the corpus was written")]
+    #[error("{}", kept(stages.as_deref()))]
     Stopped {
         /// The folder of the stages that are complete, with which the same run goes on; `None`
         /// where none is.
@@ -143,6 +143,25 @@ pub enum ConfigProblem {
 }
 
 impl CurationError {
+    /// Whether the stages of the run are still of use once the cause of this error is gone. A
+    /// record, a file or a configuration that is mended makes another run.
+    pub(crate) fn outlives_a_remedy(&self) -> bool {
+        match self {
+            Self::Io { .. }
+            | Self::StageFile { .. }
+            | Self::TooLittleMemory { .. }
+            | Self::Stopped { .. } => true,
+            Self::Corpus(error) => matches!(
+                error,
+                CorpusError::Io { .. }
+                    | CorpusError::OutputExists { .. }
+                    | CorpusError::OutputInUse { .. }
+                    | CorpusError::OutputKept { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// Maker of [`CurationError::StageFile`] values for `map_err`.
     pub(crate) fn stage_file(path: &Path) -> impl FnOnce(ArrowError) -> Self {
         move |source| Self::StageFile { path: path.to_owned(), source }
@@ -156,6 +175,16 @@ impl CurationError {
     /// Maker of [`CurationError::Io`] values for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+fn kept(stages: Option<&Path>) -> String {
+    match stages {
+        Some(folder) => format!(
+            "what was done is kept in {}. The same command goes on from there",
+            folder.display()
+        ),
+        None => "nothing was done yet, and nothing is left behind".to_owned(),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::shard::{ShardFault, ShardReader};
 use crate::{CorpusError, ShardCheck};
 
 /// Stem of the shard in a data folder.
-const SHARD: &str = "corpus";
+pub const SHARD: &str = "corpus";
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 /// Name of the report.
@@ -58,6 +58,16 @@ impl DataFolder {
     /// Where the folder exists already, or none can be created.
     pub fn create(path: &Path, existing: Existing) -> Result<DataFolderWriter, CorpusError> {
         DataFolderWriter::create(path, existing)
+    }
+
+    /// Whether [`create`](Self::create) would refuse `path`, as far as can be told without making
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// Where it would.
+    pub fn check_place(path: &Path, existing: Existing) -> Result<(), CorpusError> {
+        writer::check_place(path, existing)
     }
 
     /// Opens the data folder at `path`: its manifest is read, and every file is there in the size
