@@ -125,7 +125,7 @@ fn identity(
     test_sets: Option<&Decontamination>,
 ) -> Result<RunIdentity, CurationError> {
     let inputs = sources.files().map(|file| {
-        let state = FileState { bytes: file.bytes, stamp: file.modified_nanos.to_string() };
+        let state = FileState { bytes: file.bytes, stamp: file.modified_ns.to_string() };
         (file.path.display().to_string(), state)
     });
     let test_files = test_sets.iter().flat_map(|it| it.files()).map(|file| {

@@ -54,7 +54,7 @@ impl Input {
             bytes: sources.total_bytes(),
             skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
             broken: sources.broken().to_vec(),
-            empty_files: sources.empty_files().iter().map(|it| it.display().to_string()).collect(),
+            empty_files: sources.empty_files().map(|it| it.display().to_string()).collect(),
             rejected: BTreeMap::new(),
             replaced: BTreeMap::new(),
             unicode_repaired: 0,

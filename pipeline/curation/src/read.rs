@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 use arrow::array::RecordBatch;
 use corpus::reader::{Item, ParsedBlock, ReadState, RecordBlock, Sources};
@@ -71,9 +72,10 @@ pub(crate) fn read(
     }
     if let Some(last) = segments.last() {
         run.observer.skip(last.bytes_read);
-        sources.skip_to(&last.state)?;
+        sources.skip_to(&last.state);
     }
-    let mut reader = Reader { sources, filters: Filters::new(plan), plan, ahead: Vec::new() };
+    let filters = Filters::new(plan);
+    let mut reader = Reader { sources, filters, plan, ahead: Vec::new() };
     while !segments.last().is_some_and(|segment| segment.is_last) {
         segments.push(reader.read_segment(segments.len(), run)?);
     }
@@ -115,52 +117,49 @@ impl Reader<'_> {
         number: usize,
         run: &mut Run<'_>,
     ) -> Result<ReadSegment, CurationError> {
-        let mut writer = SegmentWriter::create(&run.stages.file(&documents::file_name(number)))?;
+        let path = run.stages.file(&documents::file_name(number));
+        let mut writer = SegmentWriter::create(&path)?;
         let mut rejects = PendingFile::replace(&run.stages.file(&rejects_name(number)))?;
         let mut segment = ReadSegment::default();
-        let mut unwritten: Vec<RecordBatch> = Vec::new();
         let mut text_bytes = 0;
-        let bytes_before = self.sources.bytes_read();
-        let mut bytes_read = bytes_before;
+        // Judged documents that do not fill a batch yet, and batches that are still to be written.
+        let (mut judged, mut unwritten) = (Vec::new(), Vec::new());
         while text_bytes < SEGMENT_BYTES && segment.documents < SEGMENT_DOCUMENTS {
+            let bytes_before = self.sources.bytes_read();
             let Some(mut round) = self.next_round(run)? else {
                 segment.is_last = true;
                 break;
             };
-            run.observer.advance(self.sources.bytes_read() - bytes_read);
-            bytes_read = self.sources.bytes_read();
+            run.observer.advance(self.sources.bytes_read() - bytes_before);
 
-            let schema = writer.schema();
-            let judge = || self.judge(&mut round, run);
             let write = || unwritten.drain(..).try_for_each(|batch| writer.write(&batch));
-            let (judged, written) = rayon::join(judge, write);
+            let (repaired, written) = rayon::join(|| self.judge(&mut round, run), write);
             written?;
-            segment.unicode_repaired += judged?;
+            segment.unicode_repaired += repaired?;
             segment.documents = checked_sum(segment.documents, round.documents.len())?;
-            text_bytes += round.documents.iter().map(|it| it.document.text.len() as u64).sum::<u64>();
+            text_bytes += round.text_bytes();
             for reject in &round.rejects {
                 segment.count(reject);
                 write_line(&mut rejects, reject)?;
             }
-            unwritten = batches(&round.documents)
-                .into_par_iter()
-                .map(|batch| JudgedDocument::rows(batch, schema.clone()))
-                .collect::<Result<_, _>>()
-                .map_err(|error| CurationError::stage_file(&run.stages.file("documents"))(error))?;
+            judged.append(&mut round.documents);
+            unwritten = full_batches(&mut judged, &path)?;
             run.sample_memory();
         }
         unwritten.drain(..).try_for_each(|batch| writer.write(&batch))?;
-        segment.bytes_read = bytes_read;
+        if !judged.is_empty() {
+            writer.write(&rows(&judged, &path)?)?;
+        }
+        segment.bytes_read = self.sources.bytes_read();
         segment.state = self.sources.state();
-        let files = vec![writer.finish()?, closed(rejects)?];
-        run.stages.record(STAGE, files, &segment)?;
+        run.stages.record(STAGE, vec![writer.finish()?, closed(rejects)?], &segment)?;
         Ok(segment)
     }
 
     /// The next items of the input; `None` at its end.
     fn next_round(&mut self, run: &Run<'_>) -> Result<Option<Round>, CurationError> {
         if self.ahead.is_empty() {
-            self.ahead = cut(&mut self.sources)?;
+            self.ahead = cut(&mut self.sources);
         }
         if self.ahead.is_empty() {
             return Ok(None);
@@ -183,7 +182,7 @@ impl Reader<'_> {
                 round.add(file, item);
             }
         }
-        self.ahead = ahead?;
+        self.ahead = ahead;
         Ok(Some(round))
     }
 
@@ -208,6 +207,10 @@ impl Reader<'_> {
 }
 
 impl Round {
+    fn text_bytes(&self) -> u64 {
+        self.documents.iter().map(|it| it.document.text.len() as u64).sum()
+    }
+
     fn add(&mut self, file: u32, item: Item) {
         let (document, reason) = match item {
             Item::Document(document) => (document, None),
@@ -236,32 +239,37 @@ impl ReadSegment {
 }
 
 /// Cuts the records of the next round out of their files; none at the end of the input.
-fn cut(sources: &mut Sources) -> Result<Vec<RecordBlock>, CurationError> {
+fn cut(sources: &mut Sources) -> Vec<RecordBlock> {
     let wanted = ROUND_BYTES_PER_THREAD * rayon::current_num_threads() as u64;
     let (mut blocks, mut bytes) = (Vec::new(), 0);
-    while bytes < wanted {
-        let Some(block) = sources.next_block()? else { break };
+    while bytes < wanted && blocks.len() < BATCH_DOCUMENTS {
+        let Some(block) = sources.next_block() else { break };
         bytes += block.bytes();
         blocks.push(block);
     }
-    Ok(blocks)
+    blocks
 }
 
-/// Documents in runs that make a batch each.
-fn batches(documents: &[JudgedDocument]) -> Vec<&[JudgedDocument]> {
-    let (mut batches, mut rest) = (Vec::new(), documents);
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let fitting = rest.iter().take(BATCH_DOCUMENTS).take_while(|it| {
-            let fits = bytes < BATCH_BYTES;
-            bytes += it.document.text.len();
-            fits
-        });
-        let (batch, tail) = rest.split_at(fitting.count());
-        batches.push(batch);
-        rest = tail;
+/// Takes as many documents from the front as fill batches, and brings them into their form.
+fn full_batches(
+    judged: &mut Vec<JudgedDocument>,
+    path: &Path,
+) -> Result<Vec<RecordBatch>, CurationError> {
+    let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (place, it) in judged.iter().enumerate() {
+        bytes += it.document.text.len();
+        if bytes >= BATCH_BYTES || place + 1 - start == BATCH_DOCUMENTS {
+            batches.push(start..place + 1);
+            (start, bytes) = (place + 1, 0);
+        }
     }
-    batches
+    let rows = batches.into_par_iter().map(|batch| rows(&judged[batch], path)).collect();
+    judged.drain(..start);
+    rows
+}
+
+fn rows(documents: &[JudgedDocument], path: &Path) -> Result<RecordBatch, CurationError> {
+    JudgedDocument::rows(documents).map_err(CurationError::stage_file(path))
 }
 
 /// Documents go by numbers of 32 bits.

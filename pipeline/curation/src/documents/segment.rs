@@ -56,21 +56,13 @@ pub(crate) struct StoredDocument<'s> {
 
 /// Writes one segment.
 pub(crate) struct SegmentWriter {
-    schema: SchemaRef,
     file: ArrowFileWriter,
 }
 
 impl SegmentWriter {
     /// Begins the segment that will be the file `path`.
     pub(crate) fn create(path: &Path) -> Result<Self, CurationError> {
-        let schema = schema();
-        let file = ArrowFileWriter::create(path, &schema)?;
-        Ok(Self { schema, file })
-    }
-
-    /// The form in which documents are written, which any thread can bring them into.
-    pub(crate) fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Ok(Self { file: ArrowFileWriter::create(path, &schema())? })
     }
 
     /// Adds documents behind those that are there.
@@ -100,8 +92,8 @@ fn schema() -> SchemaRef {
 }
 
 impl JudgedDocument {
-    /// Some documents as rows. Those that are dropped lose their texts.
-    pub(crate) fn rows(documents: &[Self], schema: SchemaRef) -> Result<RecordBatch, ArrowError> {
+    /// Some documents as rows of a segment. Those that are dropped lose their texts.
+    pub(crate) fn rows(documents: &[Self]) -> Result<RecordBatch, ArrowError> {
         let kept_text = |it: &Self| it.reason.is_none().then_some(it.document.text.len());
         let text_bytes = documents.iter().filter_map(kept_text).sum();
         let mut id = StringBuilder::new();
@@ -146,7 +138,7 @@ impl JudgedDocument {
             Arc::new(hash.finish()),
             Arc::new(tokens.finish()),
         ];
-        RecordBatch::try_new(schema, columns)
+        RecordBatch::try_new(schema(), columns)
     }
 }
 
