@@ -8,18 +8,22 @@ use corpus::reader::{Item, Sources};
 use corpus::shard::ShardSummary;
 use corpus::tokenizer::Tokenizer;
 use corpus::{
-    DataFolder, DataFolderWriter, DataManifest, Observer, PROVENANCE, REMOVED, REPORT, Unit,
+    DataFolder, DataFolderWriter, DataManifest, Document, Observer, PROVENANCE, REMOVED, REPORT,
+    Unit,
 };
 use rayon::prelude::*;
 
-use crate::decontaminate::{Contamination, ContaminationReport, Decontamination, TestItem};
+use crate::decontaminate::{
+    Contamination, ContaminationCounts, ContaminationReport, Decontamination, TestItem,
+};
 use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
 use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
 use crate::input::Input;
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    CurationReport, HotBucketReport, largest_clusters, source_counts, source_warnings,
+    Cluster, ClusterExample, ClusterSize, Clusters, CurationReport, HotBucketReport,
+    SimilarityHistogram, SourceCounts,
 };
 use crate::stop::stop_if_asked;
 use crate::{CurationError, CurationPlan};
@@ -53,13 +57,15 @@ pub fn curate(
     let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
 
     // 1. Read every document, in the order that all results follow.
-    let (mut ledger, input) = read(plan, observer)?;
+    let (mut ledger, input, unicode_repaired) = read(plan, observer)?;
 
     // 2. Drop what is empty or too short.
     apply_filters(&filters(plan), &mut ledger, observer)?;
 
     // 3. Drop all but the first of equal texts.
-    drop_exact_duplicates(&mut ledger, observer)?;
+    if plan.exact_duplicates {
+        drop_exact_duplicates(&mut ledger, observer)?;
+    }
 
     // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean
     //    neighbor with it.
@@ -79,12 +85,13 @@ pub fn curate(
     if kept.is_empty() {
         return Err(nothing_kept(&ledger, &input));
     }
-    let shard = write_shard(&folder, &ledger, &kept, plan.tokenizer.as_ref(), observer)?;
+    let (shard, lengths) = write_shard(&folder, &ledger, &kept, plan.tokenizer.as_ref(), observer)?;
 
     // 7. Write what became of every document, and last the manifest, which makes the folder whole.
     let test_items = test_sets.as_ref().map_or(&[][..], Decontamination::items);
     write_lists(&folder, &ledger, &kept, &input, test_items)?;
-    let report = report(&ledger, input, contamination, &search, &shard, started);
+    let counts = Counts { contamination, unicode_repaired, lengths };
+    let report = report(plan, &ledger, input, counts, &search, &shard, started);
     folder.write_json(REPORT, &report)?;
     folder.finish(manifest(plan, &shard, &report))?;
     Ok(report)
@@ -97,17 +104,32 @@ struct SearchCost {
     hot_bucket_time: Duration,
 }
 
-fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input), CurationError> {
+/// Every document of the input with what else it holds, and the number of texts that were mended.
+fn read(
+    plan: &CurationPlan,
+    observer: &dyn Observer,
+) -> Result<(Ledger, Input, Option<u64>), CurationError> {
     let mut sources = Sources::open(&plan.sources, plan.read_policy)?;
     let mut ledger = Ledger::default();
     let mut rejects = Vec::new();
     let mut bytes_read = 0;
+    let mut mended = 0;
+    let mut mend = |mut document: Document| -> Result<Document, CurationError> {
+        let repair = plan.unicode_repair.as_ref();
+        if let Some(text) =
+            repair.map(|repair| repair.repair(&document.text, observer)).transpose()?.flatten()
+        {
+            document.text = text;
+            mended += 1;
+        }
+        Ok(document)
+    };
     observer.begin("read", Some(sources.total_bytes()), Unit::Bytes);
     while let Some(item) = sources.next() {
         match item? {
-            Item::Document(document) => ledger.add(document),
+            Item::Document(document) => ledger.add(mend(document)?),
             Item::Repaired(document, reject) => {
-                ledger.add(document);
+                ledger.add(mend(document)?);
                 rejects.push(RejectRecord::new(&reject, true));
             }
             Item::NullText(provenance) => ledger.add_without_text(provenance),
@@ -119,12 +141,15 @@ fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input),
     }
     observer.finish();
     let input = Input::of(&sources, rejects);
-    Ok((ledger, input))
+    Ok((ledger, input, plan.unicode_repair.as_ref().map(|_| mended)))
 }
 
 /// The filters of a plan, in the order in which they judge.
 fn filters(plan: &CurationPlan) -> Vec<Box<dyn Filter>> {
     let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(EmptyFilter)];
+    if let Some(language) = &plan.language {
+        filters.push(Box::new(language.clone()));
+    }
     if let Some(min_tokens) = plan.min_tokens {
         filters.push(Box::new(LengthFilter::new(min_tokens, plan.tokenizer.clone())));
     }
@@ -138,8 +163,8 @@ fn apply_filters(
     observer: &dyn Observer,
 ) -> Result<(), CurationError> {
     let found = for_each_kept(ledger, "filter", observer, |ledger, number| {
-        let document = ledger.document(number);
-        filters.iter().map(|filter| filter.judge(document)).find(|&it| it != Verdict::Keep)
+        let text = &ledger.document(number).text;
+        filters.iter().map(|filter| filter.judge(text)).find(|&it| it != Verdict::Keep)
     })?;
     for (number, verdict) in found {
         if let Some(Verdict::Drop(reason)) = verdict {
@@ -179,12 +204,14 @@ fn drop_contaminated(
 ) -> Result<ContaminationReport, CurationError> {
     let seen = test_sets.nothing_seen();
     let judged = for_each_kept(ledger, "decontaminate", observer, |ledger, number| {
-        test_sets.judge(ledger.document(number), &seen)
+        let document = ledger.document(number);
+        test_sets.judge(document.title.as_deref(), &document.text, &seen)
     })?;
-    let titled =
-        judged.iter().filter(|(number, _)| ledger.document(*number).title.is_some()).count();
-    let found = judged.iter().filter_map(|(_, found)| found.as_ref());
-    let report = ContaminationReport::new(test_sets, &seen, judged.len(), titled, found);
+    let mut counts = ContaminationCounts::default();
+    for (number, found) in &judged {
+        counts.add(ledger.document(*number).title.as_deref(), found.as_ref());
+    }
+    let report = ContaminationReport::new(test_sets, &seen, counts);
     for (number, found) in judged {
         if let Some(found) = found {
             let reason = match found {
@@ -234,14 +261,14 @@ fn drop_near_duplicates(
 }
 
 /// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for
-/// it.
+/// it; answers with the number of tokens of each.
 fn write_shard(
     folder: &DataFolderWriter,
     ledger: &Ledger,
     kept: &[usize],
     tokenizer: &dyn Tokenizer,
     observer: &dyn Observer,
-) -> Result<ShardSummary, CurationError> {
+) -> Result<(ShardSummary, Vec<u64>), CurationError> {
     let encode = |block: &[usize]| -> Result<Vec<Vec<u32>>, CurationError> {
         let encode_one = |&number: &usize| {
             let mut tokens = Vec::new();
@@ -259,18 +286,20 @@ fn write_shard(
     let mut shard = folder.shard(tokenizer.vocab_size())?;
     let mut blocks = kept.chunks(BLOCK_DOCUMENTS);
     let mut encoded = blocks.next().map(encode);
+    let mut lengths = Vec::with_capacity(kept.len());
     while let Some(documents) = encoded {
         let documents = documents?;
         let write = || documents.iter().try_for_each(|tokens| shard.push_document(tokens));
         let next_block = blocks.next();
         let (written, next) = rayon::join(write, || next_block.map(encode));
         written?;
+        lengths.extend(documents.iter().map(|tokens| tokens.len() as u64));
         observer.advance(documents.len() as u64);
         encoded = next;
     }
     let summary = shard.finish()?;
     observer.finish();
-    Ok(summary)
+    Ok((summary, lengths))
 }
 
 fn write_lists(
@@ -285,21 +314,72 @@ fn write_lists(
     write_lines(&folder.file(REJECTS), input.rejects.iter())
 }
 
+/// What the steps of a run counted.
+struct Counts {
+    contamination: Option<ContaminationReport>,
+    unicode_repaired: Option<u64>,
+    /// Tokens of each kept document.
+    lengths: Vec<u64>,
+}
+
+/// What became of the documents of each source, given the tokens of each kept one.
+fn source_counts(ledger: &Ledger, lengths: &[u64]) -> BTreeMap<String, SourceCounts> {
+    let mut sources: BTreeMap<String, SourceCounts> = BTreeMap::new();
+    let mut lengths = lengths.iter();
+    for number in 0..ledger.len() {
+        let document = ledger.document(number);
+        let counts = sources.entry(document.provenance.source.to_string()).or_default();
+        let bytes = document.text.len() as u64;
+        match ledger.removal(number) {
+            Some(removal) => counts.add_dropped(bytes, removal.reason),
+            None => counts.add_kept(bytes, *lengths.next().expect("each kept one has a length")),
+        }
+    }
+    sources
+}
+
+fn clusters(ledger: &Ledger) -> (Vec<Cluster>, Vec<ClusterSize>) {
+    let mut clusters = Clusters::new(ledger.len() as u32);
+    let witness = |number: usize| ledger.removal(number).and_then(|it| it.evidence.witness());
+    for number in 0..ledger.len() {
+        let Some((witness, _)) = witness(number) else { continue };
+        if ledger.removal(witness).is_none() {
+            clusters.add(number as u32, witness as u32);
+        }
+    }
+    let location = |number: u32| Location::of(&ledger.document(number as usize).provenance);
+    let Ok(report) = clusters.summary().report(|pair| {
+        Ok::<_, std::convert::Infallible>(ClusterExample {
+            kept: location(pair.kept),
+            removed: location(pair.removed),
+            jaccard: witness(pair.removed as usize).map_or(1.0, |(_, jaccard)| jaccard),
+        })
+    });
+    report
+}
+
+fn similarity(ledger: &Ledger) -> SimilarityHistogram {
+    let mut similarity = SimilarityHistogram::default();
+    for number in 0..ledger.len() {
+        if let Some(Evidence::Neighbor { jaccard, .. }) =
+            ledger.removal(number).map(|it| &it.evidence)
+        {
+            similarity.add(jaccard.shared as u64, jaccard.union as u64);
+        }
+    }
+    similarity
+}
+
 fn report(
+    plan: &CurationPlan,
     ledger: &Ledger,
     input: Input,
-    contamination: Option<ContaminationReport>,
+    counts: Counts,
     search: &SearchCost,
     shard: &ShardSummary,
     started: Instant,
 ) -> CurationReport {
-    let sources = source_counts(ledger);
-    let mut warnings = source_warnings(&sources);
-    warnings.extend(contamination.iter().flat_map(ContaminationReport::warnings));
-    for warning in &warnings {
-        tracing::warn!("{warning}");
-    }
-    warnings.extend(input.warnings());
+    let (clusters, cluster_sizes) = clusters(ledger);
     let count_rejects = |replaced| {
         let mut counts = BTreeMap::new();
         for reject in input.rejects.iter().filter(|reject| reject.replaced == replaced) {
@@ -307,7 +387,7 @@ fn report(
         }
         counts
     };
-    CurationReport {
+    let mut report = CurationReport {
         documents_in: ledger.len() as u64,
         documents_kept: shard.documents,
         dropped: ledger.dropped(),
@@ -317,15 +397,26 @@ fn report(
         bytes_in: input.bytes,
         seconds: started.elapsed().as_secs_f64(),
         peak_rss_bytes: corpus::machine::peak_rss_bytes(),
-        contamination,
-        clusters: largest_clusters(ledger),
-        sources,
+        contamination: counts.contamination,
+        unicode_repaired: counts.unicode_repaired,
+        clusters,
+        cluster_sizes,
+        similarity: plan.near_duplicates.as_ref().map(|_| similarity(ledger)),
+        sources: source_counts(ledger, &counts.lengths),
+        excluded_sources: Vec::new(),
+        cut_words: None,
         hot_buckets: search.hot_buckets.clone(),
         hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
-        warnings,
+        warnings: Vec::new(),
         truncated_files: input.truncated_files(),
-        skipped_files: input.skipped_files,
+        skipped_files: input.skipped_files.clone(),
+    };
+    report.warnings = report.signs();
+    for warning in &report.warnings {
+        tracing::warn!("{warning}");
     }
+    report.warnings.extend(input.warnings());
+    report
 }
 
 fn manifest(plan: &CurationPlan, shard: &ShardSummary, report: &CurationReport) -> DataManifest {

@@ -26,7 +26,8 @@ mod input;
 mod key_hash;
 mod ledger;
 pub mod records;
-mod report;
+mod repair;
+pub mod report;
 mod stop;
 mod summary;
 mod word_hash;
@@ -35,7 +36,8 @@ pub use config::{CurationConfig, CurationPlan};
 pub use curate::{REJECTS, curate};
 pub use error::{ConfigProblem, CurationError};
 pub use input::{SkippedFile, TruncatedFile};
-pub use report::{Cluster, ClusterExample, CurationReport, HotBucketReport, SourceCounts};
+pub use repair::{UnicodeRepair, UnicodeRepairConfig};
+pub use report::CurationReport;
 pub use summary::{
     DecontaminationSummary, FileSize, NGramCount, NearDuplicatesSummary, PlanSummary, RuleSummary,
     SourceSummary, TestSetSummary,

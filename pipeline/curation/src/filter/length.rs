@@ -8,7 +8,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use corpus::Document;
 use corpus::tokenizer::Tokenizer;
 
 use super::{DropReason, Filter, Verdict};
@@ -44,8 +43,8 @@ impl LengthFilter {
 }
 
 impl Filter for LengthFilter {
-    fn judge(&self, document: &Document) -> Verdict {
-        if self.has_enough_tokens(&document.text) {
+    fn judge(&self, text: &str) -> Verdict {
+        if self.has_enough_tokens(text) {
             Verdict::Keep
         } else {
             Verdict::Drop(DropReason::TooShort)
@@ -55,10 +54,6 @@ impl Filter for LengthFilter {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use corpus::Provenance;
-
     use super::*;
 
     /// Every character that is no white space is a token.
@@ -93,13 +88,7 @@ mod tests {
 
     fn verdict(text: &str) -> Verdict {
         let four = NonZeroUsize::new(4).unwrap();
-        let provenance =
-            Provenance { source: "s".into(), file: Path::new("f").into(), line: None, id: None };
-        LengthFilter::new(four, Arc::new(Characters)).judge(&Document {
-            provenance,
-            title: None,
-            text: text.to_owned(),
-        })
+        LengthFilter::new(four, Arc::new(Characters)).judge(text)
     }
 
     #[test]

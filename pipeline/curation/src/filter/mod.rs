@@ -1,23 +1,25 @@
-//! Filters: verdicts on a document by itself, without regard to any other.
+//! Filters: verdicts on a document's text by itself, without regard to any other.
 //!
 //! A filter answers *keep*, or *drop with a reason*; the reasons of all stages are the
 //! [`DropReason`]s, and every dropped document is counted under its reason and listed.
 
 mod empty;
+mod language;
 mod length;
 
 use std::fmt;
 
-use corpus::Document;
 use serde::{Deserialize, Serialize};
 
 pub use empty::EmptyFilter;
+pub(crate) use language::known_languages;
+pub use language::{LanguageConfig, LanguageFilter, Undetermined};
 pub use length::LengthFilter;
 
-/// A judgment of single documents.
+/// A judgment of single texts.
 pub trait Filter: Sync {
-    /// Whether `document` stays in the corpus.
-    fn judge(&self, document: &Document) -> Verdict;
+    /// Whether the document of this text stays in the corpus.
+    fn judge(&self, text: &str) -> Verdict;
 }
 
 /// What a stage says of a document.
@@ -39,6 +41,8 @@ pub enum DropReason {
     Empty,
     /// The record's text is `null`.
     NullText,
+    /// The text is in a language that is not asked for.
+    Language,
     /// The text has fewer tokens than the least that is asked for.
     TooShort,
     /// An earlier document has the same text, byte by byte.
@@ -58,6 +62,7 @@ impl DropReason {
         match self {
             Self::Empty => "empty",
             Self::NullText => "null_text",
+            Self::Language => "language",
             Self::TooShort => "too_short",
             Self::ExactDuplicate => "exact_duplicate",
             Self::Contaminated => "contaminated",
