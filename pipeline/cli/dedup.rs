@@ -7,7 +7,6 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
-use curation::records::Location;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
@@ -277,18 +276,10 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     if let Some(largest) = report.clusters.first() {
         text.push_str(&format!(
             "largest cluster: {} documents, such as {} (kept) and {} (Jaccard {:.2})\n",
-            largest.size,
-            place(&largest.example.kept),
-            place(&largest.example.removed),
-            largest.example.jaccard
+            largest.size, largest.example.kept, largest.example.removed, largest.example.jaccard
         ));
     }
     text
-}
-
-/// `file:line`, or the file alone where it is one document.
-fn place(location: &Location) -> String {
-    location.line.map_or_else(|| location.file.clone(), |line| format!("{}:{line}", location.file))
 }
 
 fn row(name: &str, count: u64) -> Vec<String> {

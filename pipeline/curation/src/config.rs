@@ -32,6 +32,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::DecontaminationConfig;
 use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
+use crate::filter::{LanguageConfig, LanguageFilter};
+use crate::repair::{UnicodeRepair, UnicodeRepairConfig};
 use crate::{ConfigProblem, CurationError};
 
 /// A curated corpus, as written in a config file.
@@ -51,13 +53,22 @@ pub struct CurationConfig {
     /// that ends inside its record is such a file, whatever `on_bad_line` says.
     #[serde(default)]
     pub on_bad_file: OnBadFile,
+    /// Whether all but the first of equal texts go.
+    #[serde(default = "on")]
+    pub exact_duplicates: bool,
+    /// Mending of wrongly decoded text, before anything else is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unicode_repair: Option<UnicodeRepairConfig>,
+    /// Removal of documents in other languages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<LanguageConfig>,
     /// Removal of short documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthConfig>,
     /// Removal of documents that hold test data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decontamination: Option<DecontaminationConfig>,
-    /// Removal of near-duplicates. Exact duplicates always go.
+    /// Removal of near-duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_duplicates: Option<NearDuplicatesConfig>,
 }
@@ -125,8 +136,14 @@ pub struct CurationPlan {
     pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
     pub tokenizer: Arc<dyn Tokenizer>,
+    /// What mends wrongly decoded text.
+    pub unicode_repair: Option<UnicodeRepair>,
+    /// The languages that stay.
+    pub language: Option<LanguageFilter>,
     /// Least number of tokens of a document.
     pub min_tokens: Option<NonZeroUsize>,
+    /// Whether all but the first of equal texts go.
+    pub exact_duplicates: bool,
     /// Test sets to keep out, and the rules to find them by.
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
@@ -147,6 +164,9 @@ impl CurationConfig {
             tokenizer: gpt2(),
             on_bad_line: OnBadLine::default(),
             on_bad_file: OnBadFile::default(),
+            exact_duplicates: true,
+            unicode_repair: None,
+            language: None,
             length: Some(LengthConfig::default()),
             decontamination: None,
             near_duplicates: Some(NearDuplicatesConfig::default()),
@@ -191,7 +211,10 @@ impl CurationConfig {
                 on_bad_file: self.on_bad_file,
             },
             tokenizer: tokenizer::open(&self.tokenizer)?,
+            unicode_repair: self.unicode_repair.as_ref().map(UnicodeRepair::new).transpose()?,
+            language: self.language.as_ref().map(LanguageFilter::new).transpose()?,
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),
+            exact_duplicates: self.exact_duplicates,
             decontamination: self.decontamination.clone(),
             near_duplicates,
             existing: Existing::Refuse,
@@ -227,6 +250,10 @@ fn reads_titles(source: &SourceConfig) -> bool {
         SourceFormat::Parquet(columns) => columns.title_column.is_some(),
         SourceFormat::Text(_) => false,
     }
+}
+
+fn on() -> bool {
+    true
 }
 
 fn gpt2() -> String {

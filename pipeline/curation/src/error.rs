@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 use corpus::CorpusError;
 use thiserror::Error;
 
-use crate::filter::DropReason;
+use crate::filter::{DropReason, known_languages};
 
 /// An error of the data stage.
 #[derive(Debug, Error)]
@@ -131,6 +131,33 @@ pub enum ConfigProblem {
          [source.jsonl] or title_column to [source.parquet], or leave [decontamination.title] out"
     )]
     NoTitleKey,
+
+    /// A language filter that would drop everything.
+    #[error("language.keep is empty: name at least one language, or leave the table out")]
+    NoLanguage,
+
+    /// A language that is not told apart.
+    #[error(
+        "language.keep has {written:?}, which is no language known here: {}",
+        known_languages()
+    )]
+    UnknownLanguage {
+        /// The code as written.
+        written: String,
+    },
+
+    /// A confidence that is none.
+    #[error("language.min_confidence = {written} is no confidence: it lies between 0 and 1")]
+    Confidence {
+        /// The value as written.
+        written: f64,
+    },
+
+    /// Unicode repair, and a program that was built without it.
+    #[error(
+        "[unicode_repair] asks for a step that this program was built without: build it with          --features unicode-repair, or leave the table out"
+    )]
+    NoUnicodeRepair,
 
     /// A threshold for which the search is not made.
     #[error(

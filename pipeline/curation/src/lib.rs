@@ -35,7 +35,8 @@ mod near_duplicates;
 mod outcomes;
 mod read;
 pub mod records;
-mod report;
+mod repair;
+pub mod report;
 mod run;
 mod signed_files;
 mod stages;
@@ -51,7 +52,8 @@ pub use error::{ConfigProblem, CurationError};
 pub use finish::REPORT_PAGE;
 pub use input::{SkippedFile, TruncatedFile};
 pub use memory::LEAST_MEMORY;
-pub use report::{Cluster, ClusterExample, CurationReport, HotBucketReport, SourceCounts};
+pub use repair::{UnicodeRepair, UnicodeRepairConfig};
+pub use report::CurationReport;
 pub use summary::{
     DecontaminationSummary, FileSize, NGramCount, NearDuplicatesSummary, PlanSummary, RuleSummary,
     SourceSummary, TestSetSummary,

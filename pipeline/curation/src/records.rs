@@ -4,6 +4,8 @@
 //! - `provenance.jsonl`: every kept document, in the order of the shard;
 //! - `rejects.jsonl`: every record that could not be read, or only by replacing characters.
 
+use std::fmt;
+
 use corpus::Provenance;
 use corpus::reader::Reject;
 use serde::{Deserialize, Serialize};
@@ -78,6 +80,14 @@ pub struct RejectRecord {
     pub message: String,
     /// Whether the document is in nevertheless, with U+FFFD in place of what could not be read.
     pub replaced: bool,
+}
+
+/// `FILE:LINE`, or `FILE` for a document that is a whole file.
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.file)?;
+        self.line.map_or(Ok(()), |line| write!(formatter, ":{line}"))
+    }
 }
 
 impl Location {

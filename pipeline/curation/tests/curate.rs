@@ -195,7 +195,10 @@ fn a_source_that_loses_most_of_its_documents_is_warned_of() {
     let workspace = Workspace::new();
     workspace.write_texts(&[words(1, 200), words(1, 200), words(1, 200)]);
     let report = workspace.curate(workspace.config()).unwrap();
-    assert_eq!(report.warnings, ["source test lost 67% of its documents (2 of 3)"]);
+    assert_eq!(
+        report.warnings,
+        ["source test lost 67% of its documents (2 of 3, 2 of them exact_duplicate)"]
+    );
     assert_eq!((report.sources["test"].documents_in, report.sources["test"].kept), (3, 1));
 }
 

@@ -35,13 +35,14 @@ mod title;
 use std::mem;
 use std::path::PathBuf;
 
-use corpus::Document;
+use corpus::FileSummary;
+use serde::{Deserialize, Serialize};
 
 pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleConfig};
 pub use ngram_index::Shared;
 use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
-pub use report::ContaminationReport;
+pub use report::{ContaminationCounts, ContaminationReport};
 pub use test_set::TestItem;
 use test_set::TestSets;
 use title::TitleIndex;
@@ -61,10 +62,13 @@ pub struct Decontamination {
     titles: Option<TitleIndex>,
     /// Number of records whose text is null, for each test set that has some.
     null_records: Vec<(PathBuf, u64)>,
+    /// Size and checksum of each file.
+    files: Vec<FileSummary>,
 }
 
 /// Why a document is contaminated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Contamination {
     /// It covers an item, or is covered by it; the spans are those of n-grams of this item.
     Article(Shared),
@@ -120,7 +124,7 @@ impl Decontamination {
         for path in &config.test_sets {
             test_sets.add(path, &config.text_key)?;
         }
-        let TestSets { contents, null_records, .. } = test_sets;
+        let TestSets { contents, null_records, files, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
         let ngram = config.ngram.as_ref().map(|rule| rule.ngram_words.get());
         let mut sizes: Vec<usize> = article.into_iter().chain(ngram).collect();
@@ -136,13 +140,19 @@ impl Decontamination {
                            find nothing. Leave [decontamination.title] out";
             return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
         }
-        Ok(Self { items, indexes, article, ngram, titles, null_records })
+        Ok(Self { items, indexes, article, ngram, titles, null_records, files })
     }
 
     /// All items, in the order of the test sets.
     #[must_use]
     pub fn items(&self) -> &[TestItem] {
         &self.items
+    }
+
+    /// Size and checksum of each file of the test sets: two runs with other files differ.
+    #[must_use]
+    pub fn files(&self) -> &[FileSummary] {
+        &self.files
     }
 
     /// The rules that are on, in the order in which they judge.
@@ -166,11 +176,11 @@ impl Decontamination {
         Seen::none(self.indexes.iter())
     }
 
-    /// Whether a document is contaminated, and by what. Marks the n-grams that it shares with the
-    /// test sets in `seen`.
+    /// Whether the document of this title and text is contaminated, and by what. Marks the n-grams
+    /// that it shares with the test sets in `seen`.
     #[must_use]
-    pub fn judge(&self, document: &Document, seen: &Seen) -> Option<Contamination> {
-        let matches = self.matches(&document.text, seen);
+    pub fn judge(&self, title: Option<&str>, text: &str, seen: &Seen) -> Option<Contamination> {
+        let matches = self.matches(text, seen);
         let of_rule = |ngram_words: Option<usize>| {
             let at =
                 self.indexes.iter().position(|index| Some(index.ngram_words) == ngram_words)?;
@@ -185,7 +195,7 @@ impl Decontamination {
             Some(Contamination::NGram(index.closest_item(matches)))
         };
         let by_title = || {
-            let item = self.titles.as_ref()?.find(document.title.as_deref()?)?;
+            let item = self.titles.as_ref()?.find(title?)?;
             Some(Contamination::Title { item })
         };
         by_article().or_else(by_ngram).or_else(by_title)

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use corpus::NormalizedText;
+use serde::{Deserialize, Serialize};
 
 use super::screen::{Screen, push_word_ends};
 use super::test_set::{self, TestItem};
@@ -40,7 +41,7 @@ pub(super) struct Matches {
 }
 
 /// What a document and one item have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
     /// Index of the item, in the order of the test sets.
     pub item: usize,

@@ -25,23 +25,47 @@ pub struct ContaminationReport {
     pub overlap: Vec<OverlapReport>,
 }
 
+/// Counts of the documents that were judged, or of a part of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContaminationCounts {
+    /// Documents that were judged.
+    pub documents: u64,
+    /// Those of them that have a title.
+    pub titled_documents: u64,
+    /// Those that are contaminated, for each rule that found some.
+    pub flagged: BTreeMap<Rule, u64>,
+}
+
+impl ContaminationCounts {
+    /// Counts a document and what was found of it.
+    pub fn add(&mut self, title: Option<&str>, found: Option<&Contamination>) {
+        self.documents += 1;
+        self.titled_documents += u64::from(title.is_some());
+        if let Some(found) = found {
+            *self.flagged.entry(found.rule()).or_default() += 1;
+        }
+    }
+
+    /// Adds the counts of another part of the corpus.
+    pub fn merge(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.titled_documents += other.titled_documents;
+        for (&rule, count) in &other.flagged {
+            *self.flagged.entry(rule).or_default() += count;
+        }
+    }
+}
+
 impl ContaminationReport {
-    /// The report on documents that were judged, of which `titled_documents` have a title.
-    pub(crate) fn new<'v>(
-        test_sets: &Decontamination,
-        seen: &Seen,
-        documents: usize,
-        titled_documents: usize,
-        found: impl Iterator<Item = &'v Contamination>,
-    ) -> Self {
+    /// The report on all documents that were judged.
+    #[must_use]
+    pub fn new(test_sets: &Decontamination, seen: &Seen, counts: ContaminationCounts) -> Self {
         let mut flagged: BTreeMap<Rule, u64> =
             test_sets.rules().into_iter().map(|rule| (rule, 0)).collect();
-        for contamination in found {
-            *flagged.entry(contamination.rule()).or_default() += 1;
-        }
+        flagged.extend(counts.flagged);
         Self {
-            documents: documents as u64,
-            titled_documents: titled_documents as u64,
+            documents: counts.documents,
+            titled_documents: counts.titled_documents,
             test_titles: test_sets.num_titles().map(|titles| titles as u64),
             null_records: test_sets
                 .null_records

@@ -16,7 +16,7 @@ use corpus::reader::{
     Item, JsonlConfig, OnBadLine, ParquetConfig, ReadPolicy, Reject, RejectReason, SourceConfig,
     SourceFormat, Sources, TextTreeConfig,
 };
-use corpus::{CorpusError, Document};
+use corpus::{CorpusError, Document, FileSummary};
 
 use crate::CurationError;
 
@@ -49,6 +49,8 @@ pub(super) struct TestSets {
     pub(super) contents: Vec<(TestItem, String)>,
     /// Number of records whose text is null, for each test set that has some.
     pub(super) null_records: Vec<(PathBuf, u64)>,
+    /// Size and checksum of each file, in the order in which they are read.
+    pub(super) files: Vec<FileSummary>,
     /// The path under which each file was met first, by its path without links.
     met: HashMap<PathBuf, PathBuf>,
 }
@@ -69,6 +71,9 @@ impl TestSets {
         let policy = ReadPolicy { on_bad_line, ..ReadPolicy::default() };
         let sources = Sources::open(&[source], policy).map_err(problem)?;
         self.check_unmet(&sources)?;
+        for file in sources.files() {
+            self.files.push(FileSummary::of(file.path).map_err(problem)?);
+        }
 
         let (first, mut null_records) = (self.contents.len(), 0);
         for item in sources {
