@@ -148,6 +148,9 @@ pub struct CurationPlan {
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
     pub near_duplicates: Option<NearDuplicateRule>,
+    /// Most memory that the process may hold for itself, in bytes; half of what the machine has
+    /// left where this is `None`. Changes nothing of the result.
+    pub max_memory: Option<u64>,
     /// What to do where the output exists already: refuse, unless this is changed.
     pub existing: Existing,
     /// The config that was validated, for the manifest.
@@ -217,6 +220,7 @@ impl CurationConfig {
             exact_duplicates: self.exact_duplicates,
             decontamination: self.decontamination.clone(),
             near_duplicates,
+            max_memory: None,
             existing: Existing::Refuse,
             config: self,
         })

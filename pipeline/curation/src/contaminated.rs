@@ -3,7 +3,7 @@
 //! Every document is looked at once, whatever the number of test sets.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use corpus::{PendingFile, Unit};
@@ -57,7 +57,7 @@ pub(crate) fn drop_contaminated(
         seen.merge(&judged.seen);
         for contaminated in Contaminated::of_segment(segment, run)? {
             let ContaminatedDocument { document, found } = contaminated?;
-            outcomes.drop(document, found.rule().reason());
+            outcomes.drop(document, found.reason());
         }
     }
     run.observer.finish();

@@ -53,7 +53,6 @@ impl Made<'_> {
         let counts = write_lists(&folder, documents, outcomes, verdicts, &shard, items, run)?;
         let report = self.report(counts, run, started)?;
         folder.write_json(REPORT, &report)?;
-        folder.write(REPORT_PAGE, report.page(&self.plan.config).as_bytes())?;
         let stage_files = self.shard.files.iter().map(|file| file.name.as_str()).chain([RUN]);
         for name in stage_files {
             folder.adopt(&run.stages.file(name), name)?;
@@ -76,7 +75,7 @@ impl Made<'_> {
         run: &Run<'_>,
         started: Instant,
     ) -> Result<CurationReport, CurationError> {
-        let shown = counts.clusters.pairs().map(|pair| pair.removed).collect::<BTreeSet<u32>>();
+        let shown = counts.clusters.shown().map(|pair| pair.removed).collect::<BTreeSet<u32>>();
         let similarities = similarities(&shown, self.completed(), run)?;
         let example = |pair: ClusterPair| -> Result<ClusterExample, CurationError> {
             Ok(ClusterExample {
@@ -107,7 +106,7 @@ impl Made<'_> {
             cluster_sizes,
             similarity: self.plan.near_duplicates.is_some().then_some(counts.similarity),
             sources: counts.sources,
-            excluded_sources: self.plan.excluded_sources.clone(),
+            excluded_sources: Vec::new(),
             cut_words: self.cut_words()?,
             hot_buckets: hot_buckets.collect::<Result<_, CurationError>>()?,
             hot_bucket_seconds: self.decided.hot_bucket_time.as_secs_f64(),

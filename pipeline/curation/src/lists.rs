@@ -1,7 +1,7 @@
 //! The last stage: what became of every document, in lists and in counts.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::decontaminate::TestItem;
 use crate::documents::Documents;
 use crate::outcomes::Outcomes;
 use crate::read::rejects_name;
-use crate::records::{Location, RemovedRecord};
+use crate::records::RemovedRecord;
 use crate::report::{ClusterSummary, Clusters, SimilarityHistogram, SourceCounts};
 use crate::run::Run;
 use crate::stop::stop_if_asked;
@@ -64,7 +64,7 @@ pub(crate) fn write_lists(
                 let counts = sources.get_mut(&**source).expect("made where it was not there");
                 let Some((reason, evidence)) = verdicts.of(number)? else {
                     provenance.write(&documents.location(&document))?;
-                    counts.add_kept(document.text_bytes, shard.document_len(kept)?);
+                    counts.add_kept(document.text_bytes, num_tokens(shard, kept)?);
                     kept += 1;
                     continue;
                 };
@@ -96,6 +96,12 @@ pub(crate) fn write_lists(
     run.observer.finish();
     run.sample_memory();
     Ok(Counts { sources, similarity, clusters: clusters.summary() })
+}
+
+/// Number of tokens of a document of the shard.
+fn num_tokens(shard: &ShardReader, document: u64) -> Result<u64, CurationError> {
+    let tokens = shard.document_tokens(document)?;
+    Ok(tokens.end - tokens.start)
 }
 
 /// The rejects of all segments in one list.

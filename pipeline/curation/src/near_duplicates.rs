@@ -215,7 +215,7 @@ impl Decided {
         let mut passes: Vec<PassRemovals> = Vec::new();
         for (pass, path) in &self.stretches {
             match passes.last_mut() {
-                Some(last) if last.pass == *pass => last.paths.push(path.clone()),
+                Some(last) if last.pass == *pass => last.paths.push_back(path.clone()),
                 _ => passes.push(PassRemovals::new(*pass, path.clone())),
             }
         }

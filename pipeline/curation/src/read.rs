@@ -5,7 +5,6 @@
 //! the one before is written.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
@@ -132,8 +131,9 @@ impl Reader<'_> {
             };
             run.observer.advance(self.sources.bytes_read() - bytes_before);
 
+            let (plan, filters) = (self.plan, &self.filters);
             let write = || unwritten.drain(..).try_for_each(|batch| writer.write(&batch));
-            let (repaired, written) = rayon::join(|| self.judge(&mut round, run), write);
+            let (repaired, written) = rayon::join(|| judge(&mut round, plan, filters, run), write);
             written?;
             segment.unicode_repaired += repaired?;
             segment.documents = checked_sum(segment.documents, round.documents.len())?;
@@ -185,25 +185,31 @@ impl Reader<'_> {
         self.ahead = ahead;
         Ok(Some(round))
     }
+}
 
-    /// Judges the documents of a round; returns of how many the text was repaired.
-    fn judge(&self, round: &mut Round, run: &Run<'_>) -> Result<u64, CurationError> {
-        let judge_one = |it: &mut JudgedDocument| -> Result<u64, CurationError> {
-            stop_if_asked(run.observer)?;
-            if it.reason.is_some() {
-                return Ok(0);
-            }
-            let repaired =
-                self.plan.unicode_repair.as_ref().and_then(|repair| repair.apply(&it.document.text));
-            let is_repaired = repaired.is_some();
-            if let Some(text) = repaired {
-                it.document.text = text;
-            }
-            (it.reason, it.tokens) = self.filters.judge(&it.document.text);
-            Ok(u64::from(is_repaired))
+/// Judges the documents of a round; returns of how many the text was repaired.
+fn judge(
+    round: &mut Round,
+    plan: &CurationPlan,
+    filters: &Filters,
+    run: &Run<'_>,
+) -> Result<u64, CurationError> {
+    let judge_one = |it: &mut JudgedDocument| -> Result<u64, CurationError> {
+        stop_if_asked(run.observer)?;
+        if it.reason.is_some() {
+            return Ok(0);
+        }
+        let text = &mut it.document.text;
+        let repaired = match &plan.unicode_repair {
+            Some(repair) => repair.repair(text, run.observer)?,
+            None => None,
         };
-        round.documents.par_iter_mut().map(judge_one).sum::<Result<u64, _>>()
-    }
+        let is_repaired = u64::from(repaired.is_some());
+        *text = repaired.unwrap_or_else(|| std::mem::take(text));
+        (it.reason, it.tokens) = filters.judge(text);
+        Ok(is_repaired)
+    };
+    round.documents.par_iter_mut().map(judge_one).sum()
 }
 
 impl Round {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::{Observer, machine};
 
+use crate::memory::MemoryBudget;
 use crate::stages::StageFolder;
 
 /// A curation at work.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, AsArray, FixedSizeListArray, LargeListArray, RecordBatch, UInt32Array, UInt64Array,
+    AsArray, FixedSizeListArray, LargeListArray, RecordBatch, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};

@@ -45,6 +45,8 @@ struct TokenizedSegment {
 pub(crate) struct WordCuts {
     /// How many cuts were made; the tokens at one may differ from those of the whole word.
     pub(crate) number: u64,
+    /// Documents that hold one.
+    pub(crate) documents: u64,
     /// The first: number of its document, and place in its text, in bytes.
     pub(crate) first: Option<(u32, u64)>,
 }
@@ -209,6 +211,7 @@ impl SegmentEncoder<'_, '_> {
                 stop_if_asked(self.run.observer)?;
                 cuts.add(&WordCuts {
                     number: encoded.cut_words as u64,
+                    documents: u64::from(encoded.cut_words > 0),
                     first: encoded.first_cut.map(|place| (start + row as u32, place as u64)),
                 });
             }
@@ -237,6 +240,7 @@ impl WordCuts {
     /// Adds the cuts of later documents.
     fn add(&mut self, later: &Self) {
         self.number += later.number;
+        self.documents += later.documents;
         self.first = self.first.or(later.first);
     }
 }

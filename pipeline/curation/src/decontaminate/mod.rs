@@ -48,6 +48,7 @@ use test_set::TestSets;
 use title::TitleIndex;
 
 use crate::CurationError;
+use crate::filter::DropReason;
 
 /// The test sets, and the rules by which a document counts as a part of them.
 pub struct Decontamination {
@@ -83,6 +84,15 @@ pub enum Contamination {
 }
 
 impl Contamination {
+    /// The reason under which the document is counted.
+    #[must_use]
+    pub fn reason(&self) -> DropReason {
+        match self {
+            Self::Article(_) | Self::NGram(_) => DropReason::Contaminated,
+            Self::Title { .. } => DropReason::Title,
+        }
+    }
+
     /// The rule that applies.
     #[must_use]
     pub fn rule(&self) -> Rule {

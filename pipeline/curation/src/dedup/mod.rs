@@ -21,7 +21,7 @@ mod signed;
 mod stretch;
 
 pub use bands::{BandLayout, bands};
-pub use exact::ExactIndex;
+pub use exact::{BYTES_PER_TEXT, Copy, ExactIndex, HashRange, text_hash};
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
 pub use rule::NearDuplicateRule;
 pub use search::{NearDuplicates, Search, near_duplicates};
