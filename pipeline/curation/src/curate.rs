@@ -1,12 +1,14 @@
 //! The data stage from its first file to its last: [`curate`].
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use corpus::reader::{Item, Sources};
-use corpus::shard::ShardSummary;
-use corpus::tokenizer::Tokenizer;
+use corpus::shard::{ShardBlock, ShardSummary};
+use corpus::tokenizer::{EncodeScratch, Tokenizer};
 use corpus::{
     DataFolder, DataFolderWriter, DataManifest, Document, Observer, PROVENANCE, REMOVED, REPORT,
     Unit,
@@ -22,8 +24,8 @@ use crate::input::Input;
 use crate::ledger::{Evidence, Ledger};
 use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
 use crate::report::{
-    Cluster, ClusterExample, ClusterSize, Clusters, CurationReport, HotBucketReport,
-    SimilarityHistogram, SourceCounts,
+    self, Cluster, ClusterExample, ClusterSize, Clusters, CurationReport, HotBucketReport,
+    REPORT_PAGE, SimilarityHistogram, SourceCounts,
 };
 use crate::stop::stop_if_asked;
 use crate::{CurationError, CurationPlan};
@@ -34,6 +36,9 @@ pub const REJECTS: &str = "rejects.jsonl";
 /// Documents that are worked on at once. The observer hears of a block, and is asked for each
 /// document: a single one may take a second.
 const BLOCK_DOCUMENTS: usize = 512;
+
+/// Documents that one thread encodes into one block of the shard.
+const SHARD_BLOCK_DOCUMENTS: usize = 16;
 
 /// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when
 /// this returns, and not at all when it fails.
@@ -91,9 +96,13 @@ pub fn curate(
     let test_items = test_sets.as_ref().map_or(&[][..], Decontamination::items);
     write_lists(&folder, &ledger, &kept, &input, test_items)?;
     let counts = Counts { contamination, unicode_repaired, lengths };
-    let report = report(plan, &ledger, input, counts, &search, &shard, started);
+    let report = make_report(plan, &ledger, input, counts, &search, &shard, started);
+    let manifest = manifest(plan, &shard, &report);
     folder.write_json(REPORT, &report)?;
-    folder.finish(manifest(plan, &shard, &report))?;
+    let page = folder.file(REPORT_PAGE);
+    fs::write(&page, report::page(&report, &manifest.config))
+        .map_err(CurationError::io("write", &page))?;
+    folder.finish(manifest)?;
     Ok(report)
 }
 
@@ -211,14 +220,14 @@ fn drop_contaminated(
     for (number, found) in &judged {
         counts.add(ledger.document(*number).title.as_deref(), found.as_ref());
     }
-    let report = ContaminationReport::new(test_sets, &seen, counts);
+    let mut report = ContaminationReport::new(test_sets, &seen, counts);
     for (number, found) in judged {
         if let Some(found) = found {
-            let reason = match found {
-                Contamination::Article(_) | Contamination::NGram(_) => DropReason::Contaminated,
-                Contamination::Title { .. } => DropReason::Title,
-            };
-            ledger.remove(number, reason, Evidence::TestItem(found));
+            if report.wants_examples() {
+                let document = Location::of(&ledger.document(number).provenance);
+                report.add_example(document, &found, test_sets);
+            }
+            ledger.remove(number, found.reason(), Evidence::TestItem(found));
         }
     }
     Ok(report)
@@ -260,8 +269,8 @@ fn drop_near_duplicates(
     })
 }
 
-/// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for
-/// it; answers with the number of tokens of each.
+/// Encodes documents in parallel, some ahead of the writing, and ends each with the token for it;
+/// answers with the number of tokens of each.
 fn write_shard(
     folder: &DataFolderWriter,
     ledger: &Ledger,
@@ -269,37 +278,60 @@ fn write_shard(
     tokenizer: &dyn Tokenizer,
     observer: &dyn Observer,
 ) -> Result<(ShardSummary, Vec<u64>), CurationError> {
-    let encode = |block: &[usize]| -> Result<Vec<Vec<u32>>, CurationError> {
-        let encode_one = |&number: &usize| {
-            let mut tokens = Vec::new();
-            for part in tokenizer.parts(&ledger.document(number).text) {
-                stop_if_asked(observer)?;
-                tokenizer.encode(part, &mut tokens);
-            }
-            tokens.push(tokenizer.eod());
-            Ok(tokens)
-        };
-        block.par_iter().map(encode_one).collect()
+    let encode = |documents: &[usize]| -> Result<Vec<(ShardBlock, Vec<u64>)>, CurationError> {
+        documents
+            .par_chunks(SHARD_BLOCK_DOCUMENTS)
+            .map_init(EncodeScratch::default, |scratch, documents| {
+                let texts = documents.iter().map(|&number| ledger.document(number).text.as_str());
+                encode_block(texts, tokenizer, scratch, observer)
+            })
+            .collect()
     };
 
     observer.begin("tokenize", Some(kept.len() as u64), Unit::Documents);
     let mut shard = folder.shard(tokenizer.vocab_size())?;
-    let mut blocks = kept.chunks(BLOCK_DOCUMENTS);
-    let mut encoded = blocks.next().map(encode);
+    let mut rest = kept.chunks(BLOCK_DOCUMENTS);
+    let mut encoded = rest.next().map(encode);
     let mut lengths = Vec::with_capacity(kept.len());
-    while let Some(documents) = encoded {
-        let documents = documents?;
-        let write = || documents.iter().try_for_each(|tokens| shard.push_document(tokens));
-        let next_block = blocks.next();
-        let (written, next) = rayon::join(write, || next_block.map(encode));
+    while let Some(blocks) = encoded {
+        let blocks = blocks?;
+        let write = || blocks.iter().try_for_each(|(block, _)| shard.push_block(block));
+        let next = rest.next();
+        let (written, next) = rayon::join(write, || next.map(encode));
         written?;
-        lengths.extend(documents.iter().map(|tokens| tokens.len() as u64));
-        observer.advance(documents.len() as u64);
+        lengths.extend(blocks.iter().flat_map(|(_, lengths)| lengths));
+        observer.advance(blocks.iter().map(|(block, _)| block.num_documents()).sum());
         encoded = next;
     }
     let summary = shard.finish()?;
     observer.finish();
     Ok((summary, lengths))
+}
+
+/// The tokens of some texts, each ended by the token for it, and the number of tokens of each.
+fn encode_block<'t>(
+    texts: impl Iterator<Item = &'t str>,
+    tokenizer: &dyn Tokenizer,
+    scratch: &mut EncodeScratch,
+    observer: &dyn Observer,
+) -> Result<(ShardBlock, Vec<u64>), CurationError> {
+    let mut block = ShardBlock::new(tokenizer.vocab_size());
+    let (mut lengths, mut tokens_before) = (Vec::new(), 0);
+    for text in texts {
+        tokenizer.encode_to(text, scratch, &mut |tokens| {
+            block.push_tokens(tokens);
+            if observer.stop_requested() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        stop_if_asked(observer)?;
+        block.push_document([&[tokenizer.eod()][..]]);
+        lengths.push(block.num_tokens() - tokens_before);
+        tokens_before = block.num_tokens();
+    }
+    Ok((block, lengths))
 }
 
 fn write_lists(
@@ -370,7 +402,7 @@ fn similarity(ledger: &Ledger) -> SimilarityHistogram {
     similarity
 }
 
-fn report(
+fn make_report(
     plan: &CurationPlan,
     ledger: &Ledger,
     input: Input,
@@ -403,7 +435,7 @@ fn report(
         cluster_sizes,
         similarity: plan.near_duplicates.as_ref().map(|_| similarity(ledger)),
         sources: source_counts(ledger, &counts.lengths),
-        excluded_sources: Vec::new(),
+        excluded_sources: plan.excluded_sources.iter().map(|it| it.name.clone()).collect(),
         cut_words: None,
         hot_buckets: search.hot_buckets.clone(),
         hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),

@@ -9,8 +9,8 @@ use std::num::NonZeroUsize;
 
 use corpus::Silent;
 use curation::dedup::{
-    BandLayout, Jaccard, NearDuplicate, NearDuplicateRule, SignedDocuments, Threshold,
-    near_duplicates,
+    BandLayout, Jaccard, NearDuplicateRule, Removal, Search, SignedDocuments, Stretch,
+    StretchPlace, Threshold, near_duplicates,
 };
 
 use generate::Random;
@@ -28,7 +28,7 @@ const STANDARD: NearDuplicateRule = NearDuplicateRule {
 const EXHAUSTIVE: NearDuplicateRule =
     NearDuplicateRule { layout: BandLayout { bands: 130, rows: 1 }, ..STANDARD };
 
-type Decisions = Vec<Option<NearDuplicate>>;
+type Decisions = Vec<Option<Removal>>;
 
 fn decide(texts: &[String], rule: &NearDuplicateRule) -> Decisions {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -55,6 +55,10 @@ fn naive_jaccard(left: &HashSet<String>, right: &HashSet<String>) -> Jaccard {
     Jaccard { shared, union: left.len() + right.len() - shared }
 }
 
+fn removal(document: usize, witness: usize, jaccard: Jaccard) -> Removal {
+    Removal { document: document as u32, witness: witness as u32, jaccard }
+}
+
 /// The greedy rule over all pairs.
 fn naive_decisions(texts: &[String]) -> Decisions {
     let sets: Vec<_> = texts.iter().map(|text| naive_shingles(text)).collect();
@@ -64,7 +68,7 @@ fn naive_decisions(texts: &[String]) -> Decisions {
         let decision = kept.iter().find_map(|&witness| {
             let jaccard = naive_jaccard(set, &sets[witness]);
             let above = 10 * jaccard.shared > 7 * jaccard.union;
-            above.then_some(NearDuplicate { witness: witness as u32, jaccard })
+            above.then_some(removal(number, witness, jaccard))
         });
         if decision.is_none() {
             kept.push(number);
@@ -137,11 +141,11 @@ fn with_standard_bands_every_removal_is_true_and_few_are_missed() {
         let decisions = decide(&texts, &STANDARD);
         for (document, decision) in decisions.iter().enumerate() {
             let kept_before = (0..document).filter(|&earlier| decisions[earlier].is_none());
-            let neighbors: Vec<NearDuplicate> = kept_before
+            let neighbors: Vec<Removal> = kept_before
                 .filter_map(|earlier| {
                     let jaccard = naive_jaccard(&sets[document], &sets[earlier]);
                     let above = 10 * jaccard.shared > 7 * jaccard.union;
-                    above.then_some(NearDuplicate { witness: earlier as u32, jaccard })
+                    above.then_some(removal(document, earlier, jaccard))
                 })
                 .collect();
             true_removals += usize::from(!neighbors.is_empty());
@@ -221,7 +225,7 @@ fn a_pair_at_exactly_70_percent_stays_and_one_at_71_goes() {
         assert_eq!(decide(&at_70, &rule), [None, None]);
         assert_eq!(
             decide(&at_71, &rule)[1],
-            Some(NearDuplicate { witness: 0, jaccard: Jaccard { shared: 71, union: 100 } })
+            Some(removal(1, 0, Jaccard { shared: 71, union: 100 }))
         );
     }
 }
@@ -243,10 +247,8 @@ fn a_chain_is_not_closed_over() {
     let decisions = decide(&texts, &STANDARD);
     assert_eq!(naive_jaccard(&naive_shingles(&texts[0]), &naive_shingles(&texts[49])).shared, 0);
     for (number, decision) in decisions.iter().enumerate() {
-        let expected = (number % 2 == 1).then(|| NearDuplicate {
-            witness: number as u32 - 1,
-            jaccard: Jaccard { shared: 80, union: 100 },
-        });
+        let expected = (number % 2 == 1)
+            .then(|| removal(number, number - 1, Jaccard { shared: 80, union: 100 }));
         assert_eq!(*decision, expected, "document {number}");
     }
 }
@@ -272,4 +274,90 @@ fn the_number_of_threads_does_not_matter() {
     assert!(one.iter().flatten().count() > 300);
     assert_eq!(with_threads(2), one);
     assert_eq!(with_threads(8), one);
+}
+
+fn signed(texts: &[String], rule: &NearDuplicateRule) -> SignedDocuments {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    SignedDocuments::sign(&texts, rule, &Silent).unwrap()
+}
+
+/// All further stretches of a search.
+fn stretches(search: &mut Search<'_>) -> Vec<Stretch> {
+    std::iter::from_fn(|| search.next_stretch(&Silent).unwrap()).collect()
+}
+
+/// The decisions of stretches, in the order of documents.
+fn decisions_of(stretches: &[Stretch], num_documents: usize) -> Decisions {
+    let mut decisions = vec![None; num_documents];
+    for removal in stretches.iter().flat_map(|stretch| &stretch.removed) {
+        let before = decisions[removal.document as usize].replace(*removal);
+        assert_eq!(before, None, "a document is removed once");
+    }
+    decisions
+}
+
+#[test]
+fn the_size_of_the_index_does_not_matter() {
+    let texts = planted_documents(21, 1_500);
+    let expected = decide(&texts, &STANDARD);
+    let corpus = signed(&texts, &STANDARD);
+    // 368 bytes a document: all in one pass, two passes, and down to one document a pass.
+    for (index_bytes, least_passes) in [(1 << 30, 1), (250_000, 2), (30_000, 10), (400, 500)] {
+        let mut search = Search::new(&corpus, &STANDARD, index_bytes);
+        let stretches = stretches(&mut search);
+        assert_eq!(search.decided(), 1_500);
+        assert_eq!(decisions_of(&stretches, 1_500), expected, "{index_bytes} bytes");
+        let passes = stretches.last().unwrap().place.pass + 1;
+        assert!(passes >= least_passes, "{passes} passes with {index_bytes} bytes");
+        assert!(least_passes > 1 || passes == 1);
+    }
+}
+
+/// More than one stretch of short texts, every third of them a near-duplicate of the one before.
+fn many_short_texts() -> Vec<String> {
+    let mut random = Random::new(22);
+    let mut texts: Vec<String> = Vec::new();
+    for number in 0..180_000 {
+        match texts.last() {
+            Some(last) if number % 3 == 2 => texts.push(format!("{last} more")),
+            _ => texts.push(random.words(12).join(" ")),
+        }
+    }
+    texts
+}
+
+#[test]
+fn a_search_goes_on_from_what_was_written_down() {
+    let texts = many_short_texts();
+    let corpus = signed(&texts, &STANDARD);
+    // Room for 70,000 of 120,000 kept documents.
+    let index_bytes = 70_000 * 368;
+    let unbroken = stretches(&mut Search::new(&corpus, &STANDARD, index_bytes));
+    let decisions = decisions_of(&unbroken, texts.len());
+    assert_eq!(decisions.iter().flatten().count(), 60_000);
+    let passes: Vec<u32> = unbroken.iter().map(|stretch| stretch.place.pass).collect();
+    assert_eq!(passes, [0, 0, 0, 1, 1]);
+    let places: Vec<StretchPlace> = unbroken.iter().map(|stretch| stretch.place.clone()).collect();
+
+    for written in [1, 3, 4] {
+        for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 368] {
+            let usable =
+                StretchPlace::usable(&places[..written], texts.len() as u32, new_index_bytes);
+            let mut search = Search::new(&corpus, &STANDARD, new_index_bytes);
+            for stretch in &unbroken[..usable] {
+                search.restore(stretch);
+            }
+            let further = stretches(&mut search);
+            assert_eq!(search.decided(), texts.len() as u64);
+            let all = [&unbroken[..usable], &further].concat();
+            assert_eq!(decisions_of(&all, texts.len()), decisions);
+            if new_index_bytes == index_bytes {
+                assert_eq!(usable, written);
+                let same =
+                    |a: &Stretch, b: &Stretch| (&a.place, &a.removed) == (&b.place, &b.removed);
+                assert!(all.iter().zip(&unbroken).all(|(a, b)| same(a, b)));
+                assert_eq!(all.len(), unbroken.len());
+            }
+        }
+    }
 }

@@ -1,99 +1,195 @@
 //! The bands of the documents that were kept: where a new document finds those worth comparing.
 //!
-//! A bucket holds every kept document with one band key, and is never cut: a limit would make the
-//! result depend on it. Members are chained from the newest to the oldest through one flat array,
-//! so that a bucket with a single member, as nearly all are, costs no allocation of its own.
+//! A bucket holds every kept document with one key in one band, and is never cut: a limit would make
+//! the result depend on it. Its members are chained from the newest to the oldest.
+//!
+//! **Memory.** Every band has a table of its own with open addressing, in which a bucket takes one
+//! slot of 8 bytes (its key and its newest member), and one array of links, 4 bytes for each
+//! document. All are made at once for as many documents as the index may ever hold, with a quarter
+//! more slots than documents: 14 bytes for each document and band, 364 for 26 bands. The number of
+//! documents that fits a memory limit is known before the first is inserted, and nothing grows or is
+//! copied afterwards.
 
-use std::cmp::Reverse;
+use rayon::prelude::*;
 
-use super::bands::{BandLayout, bands};
-use super::greedy::HotBucket;
-use crate::key_hash::HashKeyedMap;
+use super::bands::BandLayout;
 
-/// Ends a chain of members.
+/// Ends a chain of members; as the newest member, marks a slot as free.
 const NONE: u32 = u32::MAX;
+
+/// A document's keys that an insertion puts in, in one unit of parallel work.
+const MIN_PARALLEL_DOCUMENTS: usize = 32;
 
 /// An index from band keys to kept documents.
 pub(super) struct LshIndex {
     layout: BandLayout,
-    buckets: HashKeyedMap<u64, Bucket>,
-    /// Document number of each kept document, ascending.
-    documents: Vec<u32>,
-    /// For each kept document and band, the next older member of that band's bucket, as a place in
-    /// `documents`.
+    /// Most documents that it can hold.
+    capacity: usize,
+    slots_per_band: usize,
+    /// Band by band, its table.
+    slots: Vec<Slot>,
+    /// Band by band, for each place in `documents` the next older member of its bucket.
     older: Vec<u32>,
+    /// Number of each kept document, ascending.
+    documents: Vec<u32>,
 }
 
+/// One bucket.
 #[derive(Clone, Copy)]
-struct Bucket {
-    /// Place in `documents` of the oldest member.
-    oldest: u32,
-    /// Place in `documents` of the newest member.
+struct Slot {
+    key: u32,
+    /// Place in `documents` of the newest member, or [`NONE`].
     newest: u32,
-    members: u32,
+}
+
+const FREE: Slot = Slot { key: 0, newest: NONE };
+
+/// A bucket that was met, with many members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MetBucket {
+    /// Number of the band.
+    pub(super) band: u32,
+    /// Key of the bucket.
+    pub(super) key: u32,
 }
 
 impl LshIndex {
-    pub(super) fn new(layout: BandLayout) -> Self {
-        Self { layout, buckets: HashKeyedMap::default(), documents: Vec::new(), older: Vec::new() }
-    }
-
-    /// Adds a kept document, whose number must be above all before it.
-    pub(super) fn insert(&mut self, document: u32, signature: &[u32]) {
-        let place =
-            u32::try_from(self.documents.len()).expect("no more places than document numbers");
-        self.documents.push(document);
-        for key in bands(signature, self.layout) {
-            let bucket = self.buckets.entry(key).or_insert(Bucket {
-                oldest: place,
-                newest: NONE,
-                members: 0,
-            });
-            self.older.push(bucket.newest);
-            bucket.newest = place;
-            bucket.members += 1;
+    /// An empty index that can hold `capacity` documents.
+    pub(super) fn new(layout: BandLayout, capacity: usize) -> Self {
+        let slots_per_band = Self::slots_per_band(capacity);
+        Self {
+            layout,
+            capacity,
+            slots_per_band,
+            slots: vec![FREE; layout.bands * slots_per_band],
+            older: vec![NONE; layout.bands * capacity],
+            documents: Vec::with_capacity(capacity),
         }
     }
 
-    /// Collects the kept documents, numbered `since` or higher, that share a band with a signature:
-    /// ascending, each once.
+    /// The number of documents that an index of `bytes` bytes can hold.
+    pub(super) fn capacity_of(layout: BandLayout, bytes: u64) -> usize {
+        // Four documents have five slots in each band.
+        let four_documents = (layout.bands * (5 * size_of::<Slot>() + 4 * size_of::<u32>())
+            + 4 * size_of::<u32>()) as u64;
+        usize::try_from(4 * (bytes / four_documents)).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes that the index takes, whatever it holds.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.older) + self.capacity * size_of::<u32>()
+    }
+
+    fn slots_per_band(capacity: usize) -> usize {
+        capacity + capacity.div_ceil(4)
+    }
+
+    /// The number of documents that can still be inserted.
+    pub(super) fn room(&self) -> usize {
+        self.capacity - self.documents.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// Empties the index, which keeps its memory.
+    pub(super) fn clear(&mut self) {
+        self.slots.fill(FREE);
+        self.documents.clear();
+    }
+
+    /// Adds kept documents, whose numbers must be above all before them, with the keys of their
+    /// bands, document after document. Works on all threads where there are many.
     ///
-    /// Returns the number of members of the largest bucket that was met.
-    pub(super) fn candidates(&self, signature: &[u32], since: u32, out: &mut Vec<u32>) -> u32 {
+    /// # Panics
+    ///
+    /// When they do not fit.
+    pub(super) fn insert(&mut self, documents: &[u32], keys: &[u32]) {
+        assert!(self.documents.len() + documents.len() <= self.capacity, "room in the index");
+        debug_assert_eq!(keys.len(), documents.len() * self.layout.bands);
+        let first = self.documents.len() as u32;
+        self.documents.extend_from_slice(documents);
+        let bands = self.layout.bands;
+        let insert_in = |(band, (slots, older)): (usize, (&mut [Slot], &mut [u32]))| {
+            for (place, keys) in (first..).zip(keys.chunks_exact(bands)) {
+                let slot = slot_of(slots, keys[band]);
+                older[place as usize] = slots[slot].newest;
+                slots[slot] = Slot { key: keys[band], newest: place };
+            }
+        };
+        let tables = (self.slots.par_chunks_exact_mut(self.slots_per_band))
+            .zip(self.older.par_chunks_exact_mut(self.capacity));
+        if documents.len() < MIN_PARALLEL_DOCUMENTS {
+            tables.enumerate().with_min_len(bands).for_each(insert_in);
+        } else {
+            tables.enumerate().for_each(insert_in);
+        }
+    }
+
+    /// Collects the kept documents that share a key in a band with `keys`: ascending, each once.
+    ///
+    /// Buckets with more than `many` members are added to `met`.
+    pub(super) fn candidates(
+        &self,
+        keys: &[u32],
+        many: u32,
+        out: &mut Vec<u32>,
+        met: &mut Vec<MetBucket>,
+    ) {
         out.clear();
-        let mut largest = 0;
-        for (band, key) in bands(signature, self.layout).enumerate() {
-            let Some(bucket) = self.buckets.get(&key) else { continue };
-            largest = largest.max(bucket.members);
-            let mut place = bucket.newest;
-            while place != NONE {
-                let document = self.documents[place as usize];
-                if document < since {
-                    break;
-                }
-                out.push(document);
-                place = self.older[place as usize * self.layout.bands + band];
+        if self.is_empty() {
+            return;
+        }
+        for (band, &key) in keys.iter().enumerate() {
+            let before = out.len();
+            out.extend(self.members(band, key));
+            if out.len() - before > many as usize {
+                met.push(MetBucket { band: band as u32, key });
             }
         }
         out.sort_unstable();
         out.dedup();
-        largest
+        for place in out {
+            *place = self.documents[*place as usize];
+        }
     }
 
-    /// The buckets with more than `members` kept documents, largest first.
-    pub(super) fn buckets_above(&self, members: u32) -> Vec<HotBucket> {
-        let mut found: Vec<HotBucket> = self
-            .buckets
-            .values()
-            .filter(|bucket| bucket.members > members)
-            .map(|bucket| HotBucket {
-                members: bucket.members,
-                example: self.documents[bucket.oldest as usize],
-            })
-            .collect();
-        found.sort_unstable_by_key(|bucket| (Reverse(bucket.members), bucket.example));
-        found
+    /// The number of members of a bucket and the document number of the oldest.
+    pub(super) fn size_and_oldest(&self, bucket: MetBucket) -> (u32, Option<u32>) {
+        let mut members = 0;
+        let mut oldest = None;
+        for place in self.members(bucket.band as usize, bucket.key) {
+            members += 1;
+            oldest = Some(self.documents[place as usize]);
+        }
+        (members, oldest)
     }
+
+    /// The members of a bucket as places in `documents`, from the newest to the oldest.
+    fn members(&self, band: usize, key: u32) -> impl Iterator<Item = u32> {
+        let slots = &self.slots[band * self.slots_per_band..][..self.slots_per_band];
+        let older = &self.older[band * self.capacity..][..self.capacity];
+        let place = slots[slot_of(slots, key)].newest;
+        std::iter::successors((place != NONE).then_some(place), |&place| {
+            let place = older[place as usize];
+            (place != NONE).then_some(place)
+        })
+    }
+}
+
+/// The slot of a key in a band's table: the one that holds it, or the free one where it belongs.
+///
+/// A fifth of the slots stays free, so that the search ends soon.
+fn slot_of(slots: &[Slot], key: u32) -> usize {
+    let mut slot = ((u64::from(key) * slots.len() as u64) >> 32) as usize;
+    while slots[slot].newest != NONE && slots[slot].key != key {
+        slot += 1;
+        if slot == slots.len() {
+            slot = 0;
+        }
+    }
+    slot
 }
 
 #[cfg(test)]
@@ -104,42 +200,85 @@ mod tests {
 
     /// Documents 0, 10, 20, …, 70: all agree in the first band, every other one in the second too.
     fn index() -> LshIndex {
-        let mut index = LshIndex::new(LAYOUT);
+        let mut index = LshIndex::new(LAYOUT, 8);
         for number in 0..8 {
-            index.insert(10 * number, &[1, 2, 3, 100 + number % 2]);
+            index.insert(&[10 * number], &[1, 100 + number % 2]);
         }
         index
     }
 
+    fn candidates(index: &LshIndex, keys: &[u32]) -> Vec<u32> {
+        let mut out = vec![77];
+        index.candidates(keys, NONE, &mut out, &mut Vec::new());
+        out
+    }
+
     #[test]
     fn candidates_are_ascending_and_each_comes_once() {
-        let mut found = vec![77];
-        let largest = index().candidates(&[1, 2, 3, 100], 0, &mut found);
-        assert_eq!(found, [0, 10, 20, 30, 40, 50, 60, 70]);
-        assert_eq!(largest, 8);
-        index().candidates(&[9, 9, 3, 101], 0, &mut found);
-        assert_eq!(found, [10, 30, 50, 70]);
-        assert_eq!(index().candidates(&[9, 9, 9, 9], 0, &mut found), 0);
-        assert!(found.is_empty());
+        assert_eq!(candidates(&index(), &[1, 100]), [0, 10, 20, 30, 40, 50, 60, 70]);
+        assert_eq!(candidates(&index(), &[9, 101]), [10, 30, 50, 70]);
+        assert!(candidates(&index(), &[100, 1]).is_empty());
+        assert!(candidates(&LshIndex::new(LAYOUT, 0), &[1, 100]).is_empty());
     }
 
     #[test]
-    fn only_documents_since_a_number_are_found() {
-        let mut found = Vec::new();
-        index().candidates(&[9, 9, 3, 100], 40, &mut found);
-        assert_eq!(found, [40, 60]);
+    fn all_at_once_or_one_by_one_makes_the_same_index() {
+        let documents: Vec<u32> = (0..1_000).collect();
+        let keys: Vec<u32> =
+            documents.iter().flat_map(|n| [n % 7, (n % 300).wrapping_mul(0x9E37_79B9)]).collect();
+        let mut at_once = LshIndex::new(LAYOUT, 1_000);
+        at_once.insert(&documents, &keys);
+        let mut one_by_one = LshIndex::new(LAYOUT, 1_000);
+        for (document, keys) in documents.iter().zip(keys.chunks_exact(2)) {
+            one_by_one.insert(&[*document], keys);
+        }
+        for keys in keys.chunks_exact(2) {
+            let found = candidates(&at_once, keys);
+            assert_eq!(found, candidates(&one_by_one, keys));
+            let expected =
+                |n: &u32| n % 7 == keys[0] || (n % 300).wrapping_mul(0x9E37_79B9) == keys[1];
+            assert!(documents.iter().filter(|n| expected(n)).eq(&found));
+        }
     }
 
     #[test]
-    fn large_buckets_are_named_with_their_earliest_document() {
-        assert_eq!(
-            index().buckets_above(3),
-            [
-                HotBucket { members: 8, example: 0 },
-                HotBucket { members: 4, example: 0 },
-                HotBucket { members: 4, example: 10 },
-            ]
-        );
-        assert_eq!(index().buckets_above(8), []);
+    fn a_full_index_finds_what_it_holds_and_can_be_emptied() {
+        let mut index = index();
+        assert_eq!(index.room(), 0);
+        index.clear();
+        assert_eq!(index.room(), 8);
+        assert!(candidates(&index, &[1, 100]).is_empty());
+        index.insert(&[5], &[1, 7]);
+        assert_eq!(candidates(&index, &[1, 100]), [5]);
+    }
+
+    #[test]
+    fn buckets_with_many_members_are_named_with_their_earliest_document() {
+        let index = index();
+        let met = |many| {
+            let mut met = Vec::new();
+            index.candidates(&[1, 101], many, &mut Vec::new(), &mut met);
+            met
+        };
+        let [first, second] = [MetBucket { band: 0, key: 1 }, MetBucket { band: 1, key: 101 }];
+        assert_eq!(met(3), [first, second]);
+        assert_eq!(met(4), [first]);
+        assert_eq!(met(8), []);
+        assert_eq!(index.size_and_oldest(first), (8, Some(0)));
+        assert_eq!(index.size_and_oldest(second), (4, Some(10)));
+        assert_eq!(index.size_and_oldest(MetBucket { band: 0, key: 2 }), (0, None));
+    }
+
+    #[test]
+    fn the_memory_is_what_was_allowed() {
+        for layout in [BandLayout::STANDARD, BandLayout::HIGH] {
+            for bytes in [0, 1_000, 1_000_000, 16_000_000] {
+                let index = LshIndex::new(layout, LshIndex::capacity_of(layout, bytes));
+                assert!(index.bytes() as u64 <= bytes, "{} of {bytes}", index.bytes());
+                // Less than four documents more would have fitted.
+                let four_more = 4 * (14 * layout.bands as u64 + 4);
+                assert!(index.bytes() as u64 + four_more > bytes);
+            }
+        }
     }
 }

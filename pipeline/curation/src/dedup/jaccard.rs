@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A similarity that a pair must exceed: an exact fraction below one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
@@ -50,7 +52,7 @@ impl Threshold {
 }
 
 /// An exact Jaccard similarity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jaccard {
     /// Shingles that both sets hold.
     pub shared: usize,

@@ -6,25 +6,26 @@
 //!
 //! The kernels [`shingles()`], [`signature()`], [`bands()`] and [`jaccard_above`] are functions of
 //! their arguments alone: they read no file and hold no state, so that another engine can call them
-//! on another machine. [`SignedDocuments`] runs the first two over many documents, and
-//! [`near_duplicates`] makes the decisions.
+//! on another machine. [`sign`] is the first two. [`Search`] makes the decisions over a
+//! [`SignedCorpus`], step by step, with an index of limited size.
 
 mod bands;
 mod exact;
-mod greedy;
 mod index;
 mod jaccard;
+mod rule;
+mod search;
 mod shingles;
 mod signature;
 mod signed;
+mod stretch;
 
 pub use bands::{BandLayout, bands};
 pub use exact::ExactIndex;
-pub use greedy::{
-    HOT_BUCKET_MEMBERS, HotBucket, NearDuplicate, NearDuplicateRule, NearDuplicates,
-    near_duplicates,
-};
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
+pub use rule::NearDuplicateRule;
+pub use search::{NearDuplicates, Search, near_duplicates};
 pub use shingles::shingles;
 pub use signature::signature;
-pub use signed::SignedDocuments;
+pub use signed::{SignedCorpus, SignedDocuments, sign};
+pub use stretch::{HOT_BUCKET_MEMBERS, HotBucket, HotBuckets, Removal, Stretch, StretchPlace};
