@@ -15,9 +15,7 @@ use corpus::{
 };
 use rayon::prelude::*;
 
-use crate::decontaminate::{
-    Contamination, ContaminationCounts, ContaminationReport, Decontamination, TestItem,
-};
+use crate::decontaminate::{ContaminationCounts, ContaminationReport, Decontamination, TestItem};
 use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
 use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
 use crate::input::Input;

@@ -5,6 +5,7 @@
 //! [`SimilarityHistogram`] and the [`Clusters`].
 
 mod clusters;
+mod page;
 mod similarity;
 mod sources;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use clusters::{
     Cluster, ClusterExample, ClusterPair, ClusterSize, ClusterSummary, Clusters, SizeClass,
 };
+pub use page::{REPORT_PAGE, page};
 pub use similarity::{SimilarityBin, SimilarityHistogram};
 pub use sources::{SourceCounts, total};
 
