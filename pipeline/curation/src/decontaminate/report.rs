@@ -10,7 +10,7 @@ use super::{Contamination, Decontamination};
 use crate::records::Location;
 
 /// Documents that a report shows by way of example.
-const EXAMPLES_SHOWN: usize = 20;
+const EXAMPLES_SHOWN: usize = 10;
 
 /// Counts of the decontamination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

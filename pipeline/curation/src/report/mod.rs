@@ -27,7 +27,7 @@ use crate::records::Location;
 
 /// Counts and examples of one curation. Keys of `report.json` are the names of the fields; what is
 /// absent is `null`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurationReport {
     /// Documents of the input, those without text among them.
     pub documents_in: u64,

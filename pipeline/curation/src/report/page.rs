@@ -42,10 +42,8 @@ struct Page<'r> {
     facts: Vec<Pair>,
     warnings: &'r [String],
     fates: Fates,
-    reasons: Vec<DropReason>,
-    sources: Vec<Row>,
-    /// The sum of all sources, where there are several.
-    all_sources: Option<Row>,
+    /// What is kept of each source, and what went.
+    sources: [SourceTable; 2],
     similarity: Option<Histogram>,
     cluster_sizes: Vec<ClusterRow>,
     largest: Vec<ClusterRow>,
@@ -66,6 +64,14 @@ struct Pair {
 struct Row {
     name: String,
     cells: Vec<String>,
+}
+
+/// A table with a line for each source.
+struct SourceTable {
+    columns: Vec<String>,
+    rows: Vec<Row>,
+    /// The sum of all sources, where there are several.
+    total: Option<Row>,
 }
 
 /// A bar for what is kept and for each reason.
@@ -132,9 +138,6 @@ struct ContaminationRow<'r> {
 
 impl<'r> Page<'r> {
     fn of(report: &'r CurationReport, settings: &Value) -> Self {
-        let all = sources::total(report.sources.values());
-        let reasons: Vec<DropReason> = report.dropped.keys().copied().collect();
-        let row = |name: &str, counts: &SourceCounts| source_row(name, counts, &reasons);
         Self {
             documents_in: grouped(report.documents_in),
             kept: grouped(report.documents_kept),
@@ -142,8 +145,7 @@ impl<'r> Page<'r> {
             facts: facts(report),
             warnings: &report.warnings,
             fates: Fates::of(report),
-            sources: report.sources.iter().map(|(name, counts)| row(name, counts)).collect(),
-            all_sources: (report.sources.len() > 1).then(|| row("all sources", &all)),
+            sources: [SourceTable::kept(report), SourceTable::gone(report)],
             similarity: report.similarity.as_ref().and_then(Histogram::of),
             cluster_sizes: report
                 .cluster_sizes
@@ -171,7 +173,6 @@ impl<'r> Page<'r> {
             contamination: report.contamination.as_ref().map(Contamination::of),
             input: input(report),
             settings: setting_lines(settings),
-            reasons,
             report,
         }
     }
@@ -221,16 +222,46 @@ impl Fates {
     }
 }
 
-/// Numbers of a source: documents in, those that went for each reason, and what is kept.
-fn source_row(name: &str, counts: &SourceCounts, reasons: &[DropReason]) -> Row {
-    let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
-    let mut cells = vec![grouped(counts.documents_in)];
-    let dropped = |reason| counts.dropped.get(reason).copied().unwrap_or(0);
-    cells.extend(reasons.iter().map(|reason| grouped(dropped(reason))));
-    cells.push(grouped(counts.kept));
-    cells.push(share(counts.kept, counts.documents_in));
-    cells.extend([megabytes(counts.bytes), megabytes(counts.bytes_kept), grouped(counts.tokens)]);
-    Row { name: name.to_owned(), cells }
+impl SourceTable {
+    fn kept(report: &CurationReport) -> Self {
+        let columns = ["documents in", "kept", "share", "MB of text in", "kept", "tokens"];
+        Self::new(report, columns.map(str::to_owned).to_vec(), |counts| {
+            let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
+            vec![
+                grouped(counts.documents_in),
+                grouped(counts.kept),
+                share(counts.kept, counts.documents_in),
+                megabytes(counts.bytes),
+                megabytes(counts.bytes_kept),
+                grouped(counts.tokens),
+            ]
+        })
+    }
+
+    fn gone(report: &CurationReport) -> Self {
+        let reasons: Vec<DropReason> = report.dropped.keys().copied().collect();
+        let names = reasons.iter().map(DropReason::to_string);
+        let columns = ["documents gone".to_owned()].into_iter().chain(names).collect();
+        Self::new(report, columns, |counts| {
+            let of_reason =
+                |reason| grouped(counts.dropped.get(reason).copied().unwrap_or_default());
+            [grouped(counts.lost())].into_iter().chain(reasons.iter().map(of_reason)).collect()
+        })
+    }
+
+    fn new(
+        report: &CurationReport,
+        columns: Vec<String>,
+        cells: impl Fn(&SourceCounts) -> Vec<String>,
+    ) -> Self {
+        let row = |name: &str, counts| Row { name: name.to_owned(), cells: cells(counts) };
+        let total = sources::total(report.sources.values());
+        Self {
+            columns,
+            rows: report.sources.iter().map(|(name, counts)| row(name, counts)).collect(),
+            total: (report.sources.len() > 1).then(|| row("all sources", &total)),
+        }
+    }
 }
 
 impl Histogram {
@@ -377,4 +408,115 @@ fn grouped(number: u64) -> String {
 /// A part of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
     format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Location;
+    use crate::report::{Cluster, ClusterSize, CutWords};
+
+    fn location(file: &str, line: u64) -> Location {
+        Location { source: None, file: file.to_owned(), line: Some(line), id: None }
+    }
+
+    /// 1,234 documents of a source with a name that HTML would take for markup, 1,000 of them kept.
+    fn report() -> CurationReport {
+        let mut counts = SourceCounts::default();
+        (0..1000).for_each(|_| counts.add_kept(2_000, 500));
+        (0..200).for_each(|_| counts.add_dropped(900, DropReason::NearDuplicate));
+        (0..34).for_each(|_| counts.add_dropped(100, DropReason::TooShort));
+        let mut similarity = SimilarityHistogram::default();
+        (0..150).for_each(|_| similarity.add(9, 10));
+        (0..50).for_each(|_| similarity.add(3, 4));
+        let example = ClusterExample {
+            kept: location("a.jsonl", 3),
+            removed: location("a&b.jsonl", 7),
+            jaccard: 0.9,
+        };
+        CurationReport {
+            documents_in: 1_234,
+            documents_kept: 1_000,
+            dropped: counts.dropped.clone(),
+            tokens: counts.tokens,
+            bytes_in: 2_500_000,
+            seconds: 2.5,
+            clusters: vec![Cluster { size: 5, example: example.clone() }],
+            cluster_sizes: vec![ClusterSize {
+                from: 4,
+                to: 7,
+                clusters: 50,
+                documents: 250,
+                example,
+            }],
+            similarity: Some(similarity),
+            sources: [("<b>web</b>".to_owned(), counts)].into(),
+            cut_words: Some(CutWords { number: 3, documents: 2, first: location("c.txt", 9) }),
+            warnings: vec!["source <b> & co".to_owned()],
+            ..CurationReport::default()
+        }
+    }
+
+    fn settings() -> Value {
+        serde_json::json!({
+            "tokenizer": "gpt2",
+            "source": [{"name": "<b>web</b>", "jsonl": {"text_key": "text"}}],
+            "unicode_repair": {},
+            "decontamination": null,
+            "length": {"min_tokens": 128},
+        })
+    }
+
+    #[test]
+    fn the_page_tells_what_the_report_does() {
+        let page = page(&report(), &settings());
+        for text in [
+            "1000 of 1,234 documents are in it; 234 went".replace("1000", "1,000"),
+            "200 (16.2%)".to_owned(),
+            "500,000".to_owned(),
+            "a.jsonl:3".to_owned(),
+            "4 to 7".to_owned(),
+            "0.90: 150".to_owned(),
+            "unicode_repair = on".to_owned(),
+            "length.min_tokens = 128".to_owned(),
+            "source.0.jsonl.text_key".to_owned(),
+        ] {
+            assert!(page.contains(&text), "{text} in {page}");
+        }
+        assert!(!page.contains("decontamination ="), "what is off is no setting");
+    }
+
+    #[test]
+    fn names_are_text_and_no_markup() {
+        let page = page(&report(), &settings());
+        assert!(!page.contains("<b>") && !page.contains("a&b"));
+        assert!(page.contains("&#60;b&#62;web") && page.contains("a&#38;b.jsonl:7"));
+    }
+
+    #[test]
+    fn the_page_needs_no_other_file_and_runs_nothing() {
+        let page = page(&report(), &settings());
+        for part in ["<script", "src=", "href=", "url(", "http:", "https:", "@import", "onclick"] {
+            assert!(!page.contains(part), "{part}");
+        }
+        for part in ["<!doctype html>", "prefers-color-scheme: dark", "<svg", "</html>"] {
+            assert!(page.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_report_of_nothing_is_a_page_too() {
+        let page = page(&CurationReport::default(), &Value::Null);
+        assert!(page.contains("0 of 0 documents") && page.contains("No kept document has a copy"));
+        assert!(!page.contains("NaN") && !page.contains("inf"));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (9_876_543, "9,876,543")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+    }
 }
