@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use corpus::Existing;
-use corpus::reader::{OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
+use corpus::reader::{ModelFamily, OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
 use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,10 @@ pub struct CurationConfig {
     /// Where documents come from; their order is part of the result.
     #[serde(rename = "source")]
     pub sources: Vec<SourceConfig>,
+    /// The kind of model that the corpus is for, `gpt2` or `bert`: sources whose `exclude_for` names
+    /// it are left out.
+    #[serde(default = "gpt2_family")]
+    pub model: ModelFamily,
     /// Tokenizer of the shards and of `min_tokens`: `gpt2`, or the path of a `tokenizer.json`.
     #[serde(default = "gpt2")]
     pub tokenizer: String,
@@ -132,6 +136,8 @@ pub enum Recall {
 pub struct CurationPlan {
     /// Where documents come from.
     pub sources: Vec<SourceConfig>,
+    /// Sources that are left out, for the model that the corpus is for.
+    pub excluded_sources: Vec<SourceConfig>,
     /// What to do with records and files that cannot be read.
     pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
@@ -164,6 +170,7 @@ impl CurationConfig {
     pub fn of_paper(sources: Vec<SourceConfig>) -> Self {
         Self {
             sources,
+            model: gpt2_family(),
             tokenizer: gpt2(),
             on_bad_line: OnBadLine::default(),
             on_bad_file: OnBadFile::default(),
@@ -196,19 +203,28 @@ impl CurationConfig {
         if self.sources.is_empty() {
             return Err(ConfigProblem::NoSource.into());
         }
+        let (excluded_sources, sources): (Vec<_>, Vec<_>) = self
+            .sources
+            .iter()
+            .cloned()
+            .partition(|source| source.exclude_for.contains(&self.model));
+        if sources.is_empty() {
+            return Err(ConfigProblem::NoSourceFor { model: self.model }.into());
+        }
         self.decontamination = self.decontamination.map(DecontaminationConfig::with_a_rule);
         if let Some(table) = &self.decontamination {
             if table.test_sets.is_empty() {
                 return Err(ConfigProblem::NoTestSet.into());
             }
-            if table.title.is_some() && !self.sources.iter().any(reads_titles) {
+            if table.title.is_some() && !sources.iter().any(reads_titles) {
                 return Err(ConfigProblem::NoTitleKey.into());
             }
         }
         let near_duplicates =
             self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
         Ok(CurationPlan {
-            sources: self.sources.clone(),
+            sources,
+            excluded_sources,
             read_policy: ReadPolicy {
                 on_bad_line: self.on_bad_line,
                 on_bad_file: self.on_bad_file,
@@ -258,6 +274,10 @@ fn reads_titles(source: &SourceConfig) -> bool {
 
 fn on() -> bool {
     true
+}
+
+fn gpt2_family() -> ModelFamily {
+    ModelFamily::Gpt2
 }
 
 fn gpt2() -> String {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::error::ArrowError;
 use corpus::CorpusError;
+use corpus::reader::ModelFamily;
 use thiserror::Error;
 
 use crate::filter::{DropReason, known_languages};
@@ -120,6 +121,18 @@ pub enum ConfigProblem {
     /// No source at all.
     #[error("no source is configured: add a table [[source]] with name and paths")]
     NoSource,
+
+    /// Sources that are all left out for the model.
+    #[error(
+        "every source has {:?} in its exclude_for, so that nothing is left for model = {:?}: name another model, \
+         or take it out of the exclude_for of a source",
+        model.to_string(),
+        model.to_string()
+    )]
+    NoSourceFor {
+        /// The model that the corpus is for.
+        model: ModelFamily,
+    },
 
     /// Decontamination against nothing.
     #[error("decontamination.test_sets is empty: name at least one file, or leave the table out")]

@@ -102,7 +102,9 @@ impl Location {
         }
     }
 
-    fn of_item(item: &TestItem) -> Self {
+    /// The place of an item of a test set.
+    #[must_use]
+    pub fn of_item(item: &TestItem) -> Self {
         Self {
             source: None,
             file: item.file.display().to_string(),

@@ -42,7 +42,7 @@ pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleC
 pub use ngram_index::Shared;
 use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
-pub use report::{ContaminationCounts, ContaminationReport};
+pub use report::{ContaminationCounts, ContaminationExample, ContaminationReport};
 pub use test_set::TestItem;
 use test_set::TestSets;
 use title::TitleIndex;
@@ -100,6 +100,15 @@ impl Contamination {
             Self::Article(_) => Rule::Article,
             Self::NGram(_) => Rule::NGram,
             Self::Title { .. } => Rule::Title,
+        }
+    }
+
+    /// The reason under which the document is counted.
+    #[must_use]
+    pub fn reason(&self) -> DropReason {
+        match self {
+            Self::Article(_) | Self::NGram(_) => DropReason::Contaminated,
+            Self::Title { .. } => DropReason::Title,
         }
     }
 
@@ -198,11 +207,11 @@ impl Decontamination {
         };
         let by_article = || {
             let (index, matches) = of_rule(self.article)?;
-            index.covered_item(matches).map(Contamination::Article)
+            index.covered_item(text, matches).map(Contamination::Article)
         };
         let by_ngram = || {
             let (index, matches) = of_rule(self.ngram)?;
-            Some(Contamination::NGram(index.closest_item(matches)))
+            Some(Contamination::NGram(index.closest_item(text, matches)))
         };
         let by_title = || {
             let item = self.titles.as_ref()?.find(title?)?;

@@ -11,6 +11,9 @@ use super::test_set::{self, TestItem};
 use crate::CurationError;
 use crate::key_hash::HashKeyedMap;
 
+/// Bytes of a shared passage that a report shows.
+const EXCERPT_BYTES: usize = 300;
+
 /// The n-grams of all items, for one number of words.
 pub(super) struct NGramIndex {
     pub(super) ngram_words: usize,
@@ -54,6 +57,8 @@ pub struct Shared {
     /// Bytes of the document's text that the n-grams behind the verdict cover, in order and without
     /// overlap.
     pub spans: Vec<Range<usize>>,
+    /// The longest of these passages, the first of equals: no more than its beginning.
+    pub excerpt: String,
 }
 
 impl NGramIndex {
@@ -172,24 +177,24 @@ impl NGramIndex {
 
     /// The first item of whose n-grams the text holds more than half, or that holds more than half
     /// of the text's.
-    pub(super) fn covered_item(&self, matches: &Matches) -> Option<Shared> {
+    pub(super) fn covered_item(&self, text: &str, matches: &Matches) -> Option<Shared> {
         let (item, shared) = self.shared_by_item(matches).into_iter().find(|&(item, shared)| {
             2 * shared > self.items[item as usize].distinct || 2 * shared > matches.document_ngrams
         })?;
         let is_of_item = |number: u32| self.holders[number as usize].binary_search(&item).is_ok();
-        Some(self.shared(matches, item, shared, is_of_item))
+        Some(self.shared(text, matches, item, shared, is_of_item))
     }
 
     /// The item that shares the most n-grams with the text, the first of equals, with all places of
     /// shared n-grams.
-    pub(super) fn closest_item(&self, matches: &Matches) -> Shared {
+    pub(super) fn closest_item(&self, text: &str, matches: &Matches) -> Shared {
         let (item, shared) = self
             .shared_by_item(matches)
             .into_iter()
             .rev()
             .max_by_key(|&(_, shared)| shared)
             .expect("there are matches, and an item holds each");
-        self.shared(matches, item, shared, |_| true)
+        self.shared(text, matches, item, shared, |_| true)
     }
 
     /// The number of distinct n-grams that each item shares with the text, by item, for those that
@@ -203,20 +208,30 @@ impl NGramIndex {
 
     fn shared(
         &self,
+        text: &str,
         matches: &Matches,
         item: u32,
         shared: usize,
         counts: impl Fn(u32) -> bool,
     ) -> Shared {
         let places = matches.places.iter().filter(|(_, number)| counts(*number));
+        let spans = joined(places.map(|(span, _)| span.clone()));
         Shared {
             item: item as usize,
             item_ngrams: self.items[item as usize].distinct,
             document_ngrams: matches.document_ngrams,
             shared,
-            spans: joined(places.map(|(span, _)| span.clone())),
+            excerpt: excerpt(text, &spans),
+            spans,
         }
     }
+}
+
+/// The beginning of the longest span of a text, the first of equals.
+fn excerpt(text: &str, spans: &[Range<usize>]) -> String {
+    let longest = spans.iter().rev().max_by_key(|span| span.len()).cloned().unwrap_or_default();
+    let passage = &text[longest];
+    passage[..passage.floor_char_boundary(EXCERPT_BYTES)].to_owned()
 }
 
 /// Joins spans, ordered by their start, that overlap or touch.

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::config::Rule;
 use super::overlap::{OverlapReport, Seen};
 use super::{Contamination, Decontamination};
+use crate::records::Location;
+
+/// Documents that a report shows by way of example.
+const EXAMPLES_SHOWN: usize = 10;
 
 /// Counts of the decontamination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +27,23 @@ pub struct ContaminationReport {
     pub flagged: BTreeMap<Rule, u64>,
     /// How much of the test sets these documents hold, for each number of words of an n-gram.
     pub overlap: Vec<OverlapReport>,
+    /// The first documents that went, by way of example.
+    pub examples: Vec<ContaminationExample>,
+}
+
+/// A document that went, and what it shares with a test set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContaminationExample {
+    /// The document.
+    pub document: Location,
+    /// The item of a test set that shows it.
+    pub item: Location,
+    /// The rule that applies.
+    pub rule: Rule,
+    /// Distinct n-grams that both hold; `None` by the rule `title`.
+    pub shared: Option<usize>,
+    /// The longest passage that both hold, or its beginning; `None` by the rule `title`.
+    pub excerpt: Option<String>,
 }
 
 /// Counts of the documents that were judged, or of a part of them.
@@ -74,7 +95,30 @@ impl ContaminationReport {
                 .collect(),
             flagged,
             overlap: test_sets.overlap(seen),
+            examples: Vec::new(),
         }
+    }
+
+    /// Whether the report has room for another example.
+    #[must_use]
+    pub fn wants_examples(&self) -> bool {
+        self.examples.len() < EXAMPLES_SHOWN
+    }
+
+    /// Adds a document that went, by way of example.
+    pub fn add_example(
+        &mut self,
+        document: Location,
+        found: &Contamination,
+        test_sets: &Decontamination,
+    ) {
+        self.examples.push(ContaminationExample {
+            document,
+            item: Location::of_item(&test_sets.items()[found.item()]),
+            rule: found.rule(),
+            shared: found.shared().map(|shared| shared.shared),
+            excerpt: found.shared().map(|shared| shared.excerpt.clone()),
+        });
     }
 
     /// What a user should look at: signs that the rules find nothing, or everything.
@@ -154,6 +198,7 @@ mod tests {
                 rules: vec![Rule::NGram],
                 test_sets: vec![test_set],
             }],
+            examples: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`SimilarityHistogram`] and the [`Clusters`].
 
 mod clusters;
+mod page;
 mod similarity;
 mod sources;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use clusters::{
     Cluster, ClusterExample, ClusterPair, ClusterSize, ClusterSummary, Clusters, SizeClass,
 };
+pub use page::{REPORT_PAGE, page};
 pub use similarity::{SimilarityBin, SimilarityHistogram};
 pub use sources::{SourceCounts, total};
 
@@ -25,7 +27,7 @@ use crate::records::Location;
 
 /// Counts and examples of one curation. Keys of `report.json` are the names of the fields; what is
 /// absent is `null`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CurationReport {
     /// Documents of the input, those without text among them.
     pub documents_in: u64,
