@@ -10,6 +10,7 @@
 //! [`SignedCorpus`], step by step, with an index of limited size.
 
 mod bands;
+mod byte_classes;
 mod exact;
 mod index;
 mod jaccard;
@@ -19,6 +20,7 @@ mod shingles;
 mod signature;
 mod signed;
 mod stretch;
+mod words;
 
 pub use bands::{BandLayout, bands};
 pub use exact::ExactIndex;

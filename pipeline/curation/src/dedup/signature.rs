@@ -32,11 +32,12 @@ pub fn signature(shingles: &[u64], seed: u64, out: &mut [u32]) {
     assert!((1..=MAX_BINS).contains(&out.len()), "a signature of {} bins", out.len());
     let bins = out.len() as u64;
     out.fill(EMPTY);
+    // A shingle is a hash already, so its upper half picks the bin, and the upper half of its
+    // product with a random odd number, which the lower bits decide, is the value.
+    let factor = mix(seed) | 1;
     for &shingle in shingles {
-        let hash = mix(shingle ^ seed);
-        // The upper half picks the bin by a multiplication, the lower half is the value.
-        let bin = (((hash >> 32) * bins) >> 32) as usize;
-        let value = (hash as u32).min(EMPTY - 1);
+        let bin = (((shingle >> 32) * bins) >> 32) as usize;
+        let value = ((shingle.wrapping_mul(factor) >> 32) as u32).min(EMPTY - 1);
         out[bin] = out[bin].min(value);
     }
     densify(seed, out);
