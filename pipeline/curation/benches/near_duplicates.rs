@@ -29,8 +29,8 @@ use std::time::Instant;
 use corpus::Silent;
 use corpus::reader::{Item, JsonlConfig, ReadPolicy, SourceConfig, SourceFormat, Sources};
 use curation::dedup::{
-    BandLayout, ExactIndex, NearDuplicateRule, Search, SignedDocuments, Threshold, jaccard_above,
-    shingles,
+    BandLayout, Candidates, ExactIndex, NearDuplicateRule, Search, SignedDocuments, Threshold,
+    jaccard_above, shingles,
 };
 
 const FIVE_WORDS: NonZeroUsize = NonZeroUsize::new(5).expect("five is not zero");
@@ -54,7 +54,7 @@ impl Options {
             rule: NearDuplicateRule {
                 shingle_words: FIVE_WORDS,
                 threshold: Threshold::PAPER,
-                layout: BandLayout::STANDARD,
+                candidates: Candidates::Bands(BandLayout::STANDARD),
                 seed: 1234,
             },
             index_bytes: u64::MAX,
@@ -70,7 +70,8 @@ impl Options {
                 "--mb" => options.max_bytes = number() * 1_000_000,
                 "--runs" => options.runs = number().max(1),
                 "--index-mb" => options.index_bytes = number() as u64 * 1_000_000,
-                "--high" => options.rule.layout = BandLayout::HIGH,
+                "--high" => options.rule.candidates = Candidates::Bands(BandLayout::HIGH),
+                "--exact" => options.rule.candidates = Candidates::Exact,
                 "--json" => options.json = true,
                 option if option.starts_with("--") => panic!("unknown option {option}"),
                 path => options.path = Some(path.into()),

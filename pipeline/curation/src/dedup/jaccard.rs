@@ -35,6 +35,12 @@ impl Threshold {
         self.hundredths as f64 / 100.0
     }
 
+    /// The largest whole number that is not above this part of `size`: what two sets have in common
+    /// must be more, for each of their sizes, if they are above the threshold.
+    pub(super) fn of(self, size: usize) -> usize {
+        self.hundredths as usize * size / 100
+    }
+
     /// Whether sets of these sizes can be above the threshold at all, which takes the smaller
     /// inside the larger.
     pub(super) fn allows_sizes(self, left: usize, right: usize) -> bool {

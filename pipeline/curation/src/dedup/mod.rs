@@ -11,9 +11,15 @@
 
 mod bands;
 mod byte_classes;
+mod candidates;
+mod comparison;
+mod document_set;
 mod exact;
-mod index;
 mod jaccard;
+mod lsh_index;
+mod near_duplicates;
+mod prefix_index;
+mod prefixes;
 mod rule;
 mod search;
 mod shingles;
@@ -23,10 +29,12 @@ mod stretch;
 mod words;
 
 pub use bands::{BandLayout, bands};
+pub use candidates::Candidates;
 pub use exact::ExactIndex;
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
+pub use near_duplicates::{NearDuplicates, near_duplicates};
 pub use rule::NearDuplicateRule;
-pub use search::{NearDuplicates, Search, near_duplicates};
+pub use search::Search;
 pub use shingles::shingles;
 pub use signature::signature;
 pub use signed::{SignedCorpus, SignedDocuments, sign};

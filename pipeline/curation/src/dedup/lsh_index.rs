@@ -1,7 +1,7 @@
 //! The bands of the documents that were kept: where a new document finds those worth comparing.
 //!
-//! A bucket holds every kept document with one key in one band, and is never cut: a limit would make
-//! the result depend on it. Its members are chained from the newest to the oldest.
+//! A bucket holds every kept document with one key in one band; its members are chained from the
+//! newest to the oldest.
 //!
 //! **Memory.** Every band has a table of its own with open addressing, in which a bucket takes one
 //! slot of 8 bytes (its key and its newest member), and one array of links, 4 bytes for each
@@ -13,11 +13,12 @@
 use rayon::prelude::*;
 
 use super::bands::BandLayout;
+use super::candidates::{CandidateIndex, Featured};
 
 /// Ends a chain of members; as the newest member, marks a slot as free.
 const NONE: u32 = u32::MAX;
 
-/// A document's keys that an insertion puts in, in one unit of parallel work.
+/// Fewer documents are inserted by one thread alone.
 const MIN_PARALLEL_DOCUMENTS: usize = 32;
 
 /// An index from band keys to kept documents.
@@ -44,15 +45,6 @@ struct Slot {
 
 const FREE: Slot = Slot { key: 0, newest: NONE };
 
-/// A bucket that was met, with many members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MetBucket {
-    /// Number of the band.
-    pub(super) band: u32,
-    /// Key of the bucket.
-    pub(super) key: u32,
-}
-
 impl LshIndex {
     /// An empty index that can hold `capacity` documents.
     pub(super) fn new(layout: BandLayout, capacity: usize) -> Self {
@@ -75,77 +67,76 @@ impl LshIndex {
         usize::try_from(4 * (bytes / four_documents)).unwrap_or(usize::MAX)
     }
 
-    /// Bytes that the index takes, whatever it holds.
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.slots) + size_of_val(&*self.older) + self.capacity * size_of::<u32>()
-    }
-
     fn slots_per_band(capacity: usize) -> usize {
         capacity + capacity.div_ceil(4)
     }
 
-    /// The number of documents that can still be inserted.
-    pub(super) fn room(&self) -> usize {
-        self.capacity - self.documents.len()
+    /// The feature of a band's key.
+    pub(super) fn feature((band, key): (u64, u32)) -> u64 {
+        band << 32 | u64::from(key)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.documents.is_empty()
+    /// The members of a bucket as places in `documents`, from the newest to the oldest.
+    fn members(&self, feature: u64) -> impl Iterator<Item = u32> {
+        let (band, key) = ((feature >> 32) as usize, feature as u32);
+        let slots = &self.slots[band * self.slots_per_band..][..self.slots_per_band];
+        let older = &self.older[band * self.capacity..][..self.capacity];
+        let place = slots[slot_of(slots, key)].newest;
+        std::iter::successors((place != NONE).then_some(place), |&place| {
+            let place = older[place as usize];
+            (place != NONE).then_some(place)
+        })
+    }
+}
+
+impl CandidateIndex for LshIndex {
+    fn reset(&mut self, documents: usize, _features: usize) {
+        if documents > self.capacity {
+            *self = Self::new(self.layout, documents);
+        } else {
+            self.slots.fill(FREE);
+            self.documents.clear();
+        }
     }
 
-    /// Empties the index, which keeps its memory.
-    pub(super) fn clear(&mut self) {
-        self.slots.fill(FREE);
-        self.documents.clear();
+    fn has_room_for(&self, documents: usize, _features: usize) -> bool {
+        documents <= self.capacity - self.documents.len()
     }
 
-    /// Adds kept documents, whose numbers must be above all before them, with the keys of their
-    /// bands, document after document. Works on all threads where there are many.
-    ///
-    /// # Panics
-    ///
-    /// When they do not fit.
-    pub(super) fn insert(&mut self, documents: &[u32], keys: &[u32]) {
-        assert!(self.documents.len() + documents.len() <= self.capacity, "room in the index");
-        debug_assert_eq!(keys.len(), documents.len() * self.layout.bands);
+    /// Works on all threads where there are many documents.
+    fn insert(&mut self, kept: &[Featured]) {
+        assert!(self.has_room_for(kept.len(), 0), "room in the index");
         let first = self.documents.len() as u32;
-        self.documents.extend_from_slice(documents);
-        let bands = self.layout.bands;
+        self.documents.extend(kept.iter().map(|featured| featured.document));
         let insert_in = |(band, (slots, older)): (usize, (&mut [Slot], &mut [u32]))| {
-            for (place, keys) in (first..).zip(keys.chunks_exact(bands)) {
-                let slot = slot_of(slots, keys[band]);
+            for (place, featured) in (first..).zip(kept) {
+                let key = featured.features[band] as u32;
+                let slot = slot_of(slots, key);
                 older[place as usize] = slots[slot].newest;
-                slots[slot] = Slot { key: keys[band], newest: place };
+                slots[slot] = Slot { key, newest: place };
             }
         };
-        let tables = (self.slots.par_chunks_exact_mut(self.slots_per_band))
-            .zip(self.older.par_chunks_exact_mut(self.capacity));
-        if documents.len() < MIN_PARALLEL_DOCUMENTS {
-            tables.enumerate().with_min_len(bands).for_each(insert_in);
+        if kept.len() < MIN_PARALLEL_DOCUMENTS {
+            let tables = (self.slots.chunks_exact_mut(self.slots_per_band))
+                .zip(self.older.chunks_exact_mut(self.capacity));
+            tables.enumerate().for_each(insert_in);
         } else {
+            let tables = (self.slots.par_chunks_exact_mut(self.slots_per_band))
+                .zip(self.older.par_chunks_exact_mut(self.capacity));
             tables.enumerate().for_each(insert_in);
         }
     }
 
-    /// Collects the kept documents that share a key in a band with `keys`: ascending, each once.
-    ///
-    /// Buckets with more than `many` members are added to `met`.
-    pub(super) fn candidates(
-        &self,
-        keys: &[u32],
-        many: u32,
-        out: &mut Vec<u32>,
-        met: &mut Vec<MetBucket>,
-    ) {
+    fn candidates(&self, features: &[u64], many: u32, out: &mut Vec<u32>, met: &mut Vec<u64>) {
         out.clear();
-        if self.is_empty() {
+        if self.documents.is_empty() {
             return;
         }
-        for (band, &key) in keys.iter().enumerate() {
+        for &feature in features {
             let before = out.len();
-            out.extend(self.members(band, key));
+            out.extend(self.members(feature));
             if out.len() - before > many as usize {
-                met.push(MetBucket { band: band as u32, key });
+                met.push(feature);
             }
         }
         out.sort_unstable();
@@ -155,26 +146,14 @@ impl LshIndex {
         }
     }
 
-    /// The number of members of a bucket and the document number of the oldest.
-    pub(super) fn size_and_oldest(&self, bucket: MetBucket) -> (u32, Option<u32>) {
-        let mut members = 0;
-        let mut oldest = None;
-        for place in self.members(bucket.band as usize, bucket.key) {
-            members += 1;
-            oldest = Some(self.documents[place as usize]);
-        }
-        (members, oldest)
+    fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>) {
+        let size = self.members(feature).count() as u32;
+        let oldest = self.members(feature).last();
+        (size, oldest.map(|place| self.documents[place as usize]))
     }
 
-    /// The members of a bucket as places in `documents`, from the newest to the oldest.
-    fn members(&self, band: usize, key: u32) -> impl Iterator<Item = u32> {
-        let slots = &self.slots[band * self.slots_per_band..][..self.slots_per_band];
-        let older = &self.older[band * self.capacity..][..self.capacity];
-        let place = slots[slot_of(slots, key)].newest;
-        std::iter::successors((place != NONE).then_some(place), |&place| {
-            let place = older[place as usize];
-            (place != NONE).then_some(place)
-        })
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.slots) + size_of_val(&*self.older) + self.capacity * size_of::<u32>()
     }
 }
 
@@ -198,58 +177,64 @@ mod tests {
 
     const LAYOUT: BandLayout = BandLayout { bands: 2, rows: 2 };
 
+    fn features(keys: [u32; 2]) -> Vec<u64> {
+        (0..).zip(keys).map(LshIndex::feature).collect()
+    }
+
+    fn featured(document: u32, keys: [u32; 2]) -> Featured {
+        Featured { document, features: features(keys) }
+    }
+
     /// Documents 0, 10, 20, …, 70: all agree in the first band, every other one in the second too.
     fn index() -> LshIndex {
         let mut index = LshIndex::new(LAYOUT, 8);
         for number in 0..8 {
-            index.insert(&[10 * number], &[1, 100 + number % 2]);
+            index.insert(&[featured(10 * number, [1, 100 + number % 2])]);
         }
         index
     }
 
-    fn candidates(index: &LshIndex, keys: &[u32]) -> Vec<u32> {
+    fn candidates(index: &LshIndex, keys: [u32; 2]) -> Vec<u32> {
         let mut out = vec![77];
-        index.candidates(keys, NONE, &mut out, &mut Vec::new());
+        index.candidates(&features(keys), NONE, &mut out, &mut Vec::new());
         out
     }
 
     #[test]
     fn candidates_are_ascending_and_each_comes_once() {
-        assert_eq!(candidates(&index(), &[1, 100]), [0, 10, 20, 30, 40, 50, 60, 70]);
-        assert_eq!(candidates(&index(), &[9, 101]), [10, 30, 50, 70]);
-        assert!(candidates(&index(), &[100, 1]).is_empty());
-        assert!(candidates(&LshIndex::new(LAYOUT, 0), &[1, 100]).is_empty());
+        assert_eq!(candidates(&index(), [1, 100]), [0, 10, 20, 30, 40, 50, 60, 70]);
+        assert_eq!(candidates(&index(), [9, 101]), [10, 30, 50, 70]);
+        assert!(candidates(&index(), [100, 1]).is_empty());
+        assert!(candidates(&LshIndex::new(LAYOUT, 0), [1, 100]).is_empty());
     }
 
     #[test]
     fn all_at_once_or_one_by_one_makes_the_same_index() {
-        let documents: Vec<u32> = (0..1_000).collect();
-        let keys: Vec<u32> =
-            documents.iter().flat_map(|n| [n % 7, (n % 300).wrapping_mul(0x9E37_79B9)]).collect();
+        let keys = |number: u32| [number % 7, (number % 300).wrapping_mul(0x9E37_79B9)];
+        let all: Vec<Featured> = (0..1_000).map(|number| featured(number, keys(number))).collect();
         let mut at_once = LshIndex::new(LAYOUT, 1_000);
-        at_once.insert(&documents, &keys);
+        at_once.insert(&all);
         let mut one_by_one = LshIndex::new(LAYOUT, 1_000);
-        for (document, keys) in documents.iter().zip(keys.chunks_exact(2)) {
-            one_by_one.insert(&[*document], keys);
-        }
-        for keys in keys.chunks_exact(2) {
-            let found = candidates(&at_once, keys);
-            assert_eq!(found, candidates(&one_by_one, keys));
-            let expected =
-                |n: &u32| n % 7 == keys[0] || (n % 300).wrapping_mul(0x9E37_79B9) == keys[1];
-            assert!(documents.iter().filter(|n| expected(n)).eq(&found));
+        all.iter().for_each(|document| one_by_one.insert(std::slice::from_ref(document)));
+        for number in 0..1_000 {
+            let found = candidates(&at_once, keys(number));
+            assert_eq!(found, candidates(&one_by_one, keys(number)));
+            let expected = |n: &u32| n % 7 == number % 7 || n % 300 == number % 300;
+            assert!((0..1_000).filter(expected).eq(found));
         }
     }
 
     #[test]
     fn a_full_index_finds_what_it_holds_and_can_be_emptied() {
         let mut index = index();
-        assert_eq!(index.room(), 0);
-        index.clear();
-        assert_eq!(index.room(), 8);
-        assert!(candidates(&index, &[1, 100]).is_empty());
-        index.insert(&[5], &[1, 7]);
-        assert_eq!(candidates(&index, &[1, 100]), [5]);
+        assert!(!index.has_room_for(1, 2));
+        index.reset(8, 16);
+        assert!(index.has_room_for(8, 16));
+        assert!(candidates(&index, [1, 100]).is_empty());
+        index.insert(&[featured(5, [1, 7])]);
+        assert_eq!(candidates(&index, [1, 100]), [5]);
+        index.reset(9, 18);
+        assert!(index.has_room_for(9, 18));
     }
 
     #[test]
@@ -257,16 +242,16 @@ mod tests {
         let index = index();
         let met = |many| {
             let mut met = Vec::new();
-            index.candidates(&[1, 101], many, &mut Vec::new(), &mut met);
+            index.candidates(&features([1, 101]), many, &mut Vec::new(), &mut met);
             met
         };
-        let [first, second] = [MetBucket { band: 0, key: 1 }, MetBucket { band: 1, key: 101 }];
+        let [first, second] = features([1, 101])[..] else { panic!("two features") };
         assert_eq!(met(3), [first, second]);
         assert_eq!(met(4), [first]);
-        assert_eq!(met(8), []);
+        assert!(met(8).is_empty());
         assert_eq!(index.size_and_oldest(first), (8, Some(0)));
         assert_eq!(index.size_and_oldest(second), (4, Some(10)));
-        assert_eq!(index.size_and_oldest(MetBucket { band: 0, key: 2 }), (0, None));
+        assert_eq!(index.size_and_oldest(features([2, 2])[0]), (0, None));
     }
 
     #[test]
