@@ -32,79 +32,73 @@ pub fn shingles(text: &str, shingle_words: NonZeroUsize, out: &mut Vec<u64>) {
     sort_and_dedup(out);
 }
 
-/// The largest number of top bits by which hashes are first distributed.
+/// The largest number of top bits by which hashes are distributed before they are sorted.
 const MAX_BUCKET_BITS: u32 = 12;
 
-/// Buckets of up to this size are sorted by insertion.
-const SMALL_BUCKET: usize = 24;
+/// Larger buckets are sorted by themselves.
+const SMALL_BUCKET: u32 = 16;
 
 /// Sorts hashes and removes repeated ones.
 ///
-/// They are distributed by their top bits over half as many buckets as there are hashes; being
-/// hashes, they fill them evenly, and what is left to sort is a few in each.
+/// They are distributed by their top bits over about as many buckets as there are hashes. As hashes
+/// fill them evenly, nearly all are in order then, and one pass of insertions moves the others.
 fn sort_and_dedup(hashes: &mut Vec<u64>) {
     let num_hashes = hashes.len();
-    let Some(bits) = num_hashes.checked_ilog2().map(|bits| bits.min(MAX_BUCKET_BITS + 1)) else {
-        return;
-    };
-    if bits < 4 {
+    if num_hashes < 16 {
         hashes.sort_unstable();
         hashes.dedup();
         return;
     }
-    let bucket_of = |hash: u64| (hash >> (65 - bits)) as usize;
+    let bits = (num_hashes.ilog2() + 1).min(MAX_BUCKET_BITS);
+    let bucket_of = |hash: u64| (hash >> (u64::BITS - bits)) as usize;
 
     // First how many fall into each bucket, then where it begins.
-    let mut buckets = [0_usize; 1 << MAX_BUCKET_BITS];
-    let buckets = &mut buckets[..1 << (bits - 1)];
+    let mut buckets = [0_u32; 1 << MAX_BUCKET_BITS];
+    let buckets = &mut buckets[..1 << bits];
     for &hash in &*hashes {
         buckets[bucket_of(hash)] += 1;
     }
-    let mut start = num_hashes;
+    let (mut start, mut largest) = (0, 0);
     for bucket in &mut *buckets {
+        largest = largest.max(*bucket);
         start += std::mem::replace(bucket, start);
     }
 
     // The distributed hashes stand behind the given ones; each bucket's number becomes its end.
     hashes.resize(2 * num_hashes, 0);
-    for place in 0..num_hashes {
-        let hash = hashes[place];
-        let bucket = &mut buckets[bucket_of(hash)];
-        hashes[*bucket] = hash;
-        *bucket += 1;
+    let (given, distributed) = hashes.split_at_mut(num_hashes);
+    for &hash in &*given {
+        let place = &mut buckets[bucket_of(hash)];
+        distributed[*place as usize] = hash;
+        *place += 1;
     }
-    let mut start = num_hashes;
-    for &end in &*buckets {
-        sort_bucket(&mut hashes[start..end]);
-        start = end;
-    }
-
-    // Back to the front, each once.
-    let mut distinct = 0;
-    for place in num_hashes..2 * num_hashes {
-        let hash = hashes[place];
-        if distinct == 0 || hashes[distinct - 1] != hash {
-            hashes[distinct] = hash;
-            distinct += 1;
+    if largest > SMALL_BUCKET {
+        let mut start = 0;
+        for &end in &*buckets {
+            if end - start > SMALL_BUCKET {
+                distributed[start as usize..end as usize].sort_unstable();
+            }
+            start = end;
         }
     }
-    hashes.truncate(distinct);
-}
-
-fn sort_bucket(bucket: &mut [u64]) {
-    if bucket.len() > SMALL_BUCKET {
-        bucket.sort_unstable();
-        return;
-    }
-    for place in 1..bucket.len() {
-        let hash = bucket[place];
+    for place in 1..num_hashes {
+        let hash = distributed[place];
         let mut free = place;
-        while free > 0 && bucket[free - 1] > hash {
-            bucket[free] = bucket[free - 1];
+        while free > 0 && distributed[free - 1] > hash {
+            distributed[free] = distributed[free - 1];
             free -= 1;
         }
-        bucket[free] = hash;
+        distributed[free] = hash;
     }
+
+    // Back to the front, each once: a repeated one is written over by the next.
+    let mut distinct = 1;
+    given[0] = distributed[0];
+    for pair in distributed.windows(2) {
+        given[distinct.min(num_hashes - 1)] = pair[1];
+        distinct += usize::from(pair[0] != pair[1]);
+    }
+    hashes.truncate(distinct);
 }
 
 #[cfg(test)]
