@@ -343,7 +343,7 @@ fn a_search_goes_on_from_what_was_written_down() {
     let texts = many_short_texts();
     let corpus = signed(&texts, &STANDARD);
     // Room for 70,000 of 120,000 kept documents.
-    let index_bytes = 70_000 * 368;
+    let index_bytes = 70_000 * 436;
     let unbroken = stretches(&mut Search::new(&corpus, &STANDARD, index_bytes));
     let decisions = decisions_of(&unbroken, texts.len());
     assert_eq!(decisions.iter().flatten().count(), 60_000);
@@ -352,7 +352,7 @@ fn a_search_goes_on_from_what_was_written_down() {
     let places: Vec<StretchPlace> = unbroken.iter().map(|stretch| stretch.place.clone()).collect();
 
     for written in [1, 3, 4] {
-        for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 368] {
+        for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 436] {
             let usable =
                 StretchPlace::usable(&places[..written], texts.len() as u32, new_index_bytes);
             let mut search = Search::new(&corpus, &STANDARD, new_index_bytes);

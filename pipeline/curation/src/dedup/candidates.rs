@@ -12,10 +12,13 @@ use std::ops::Range;
 use corpus::Observer;
 
 use super::bands::{BandLayout, bands};
+use super::candidate_list::CandidateList;
+use super::jaccard::Threshold;
 use super::lsh_index::LshIndex;
 use super::prefix_index::PrefixIndex;
 use super::prefixes::Prefixes;
 use super::rule::NearDuplicateRule;
+use super::screen::Sketch;
 use super::signed::SignedCorpus;
 use crate::CurationError;
 
@@ -43,6 +46,9 @@ impl Candidates {
 #[derive(Debug, Clone)]
 pub(super) struct Featured {
     pub(super) document: u32,
+    /// Size of its shingle set.
+    pub(super) num_shingles: u32,
+    pub(super) sketch: Sketch,
     /// None where it can resemble no other document.
     pub(super) features: Vec<u64>,
 }
@@ -66,10 +72,17 @@ pub(super) trait CandidateIndex: Send + Sync {
     /// When they do not fit.
     fn insert(&mut self, kept: &[Featured]);
 
-    /// Collects the documents that share a feature: ascending, each once.
+    /// Collects the documents that share a feature with `document` and are worth comparing with it:
+    /// ascending, each once.
     ///
     /// Features of buckets with more than `many` members are added to `met`.
-    fn candidates(&self, features: &[u64], many: u32, out: &mut Vec<u32>, met: &mut Vec<u64>);
+    fn candidates(
+        &self,
+        document: &Featured,
+        many: u32,
+        out: &mut CandidateList,
+        met: &mut Vec<u64>,
+    );
 
     /// The number of members of a bucket, and the number of the oldest document in it.
     fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>);
@@ -80,7 +93,7 @@ pub(super) trait CandidateIndex: Send + Sync {
 
 /// A method, made ready for one corpus.
 pub(super) enum Method {
-    Bands(BandLayout),
+    Bands { layout: BandLayout, threshold: Threshold },
     Exact(Prefixes),
 }
 
@@ -93,7 +106,7 @@ impl Method {
         observer: &dyn Observer,
     ) -> Result<Self, CurationError> {
         Ok(match rule.candidates {
-            Candidates::Bands(layout) => Self::Bands(layout),
+            Candidates::Bands(layout) => Self::Bands { layout, threshold: rule.threshold },
             Candidates::Exact => {
                 Self::Exact(Prefixes::new(rule.threshold, corpus, index_bytes / 8, observer)?)
             }
@@ -102,21 +115,23 @@ impl Method {
 
     /// A document with its features.
     pub(super) fn featured(&self, corpus: &dyn SignedCorpus, document: u32) -> Featured {
+        let signature = corpus.signature(document);
         let features = match self {
             _ if corpus.num_shingles(document) == 0 => Vec::new(),
-            Self::Bands(layout) => (0..)
-                .zip(bands(corpus.signature(document), *layout))
-                .map(LshIndex::feature)
-                .collect(),
+            Self::Bands { layout, .. } => {
+                (0..).zip(bands(signature, *layout)).map(LshIndex::feature).collect()
+            }
             Self::Exact(prefixes) => prefixes.prefix(corpus.shingles(document)),
         };
-        Featured { document, features }
+        let num_shingles =
+            u32::try_from(corpus.num_shingles(document)).expect("fewer than 2^32 shingles");
+        Featured { document, num_shingles, sketch: Sketch::of(signature), features }
     }
 
     /// Bytes that the method takes besides its indexes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Bands(_) => 0,
+            Self::Bands { .. } => 0,
             Self::Exact(prefixes) => prefixes.bytes(),
         }
     }
@@ -124,7 +139,7 @@ impl Method {
     /// An index without room.
     pub(super) fn empty_index(&self) -> Box<dyn CandidateIndex> {
         match self {
-            Self::Bands(layout) => Box::new(LshIndex::new(*layout, 0)),
+            Self::Bands { layout, threshold } => Box::new(LshIndex::new(*layout, *threshold, 0)),
             Self::Exact(_) => Box::new(PrefixIndex::new(0)),
         }
     }
@@ -138,9 +153,9 @@ impl Method {
         documents: Range<u32>,
     ) -> Box<dyn CandidateIndex> {
         match self {
-            Self::Bands(layout) => {
+            Self::Bands { layout, threshold } => {
                 let capacity = LshIndex::capacity_of(*layout, bytes).max(1);
-                Box::new(LshIndex::new(*layout, capacity.min(documents.len())))
+                Box::new(LshIndex::new(*layout, *threshold, capacity.min(documents.len())))
             }
             Self::Exact(prefixes) => {
                 let mut longest = documents

@@ -5,15 +5,18 @@
 //!
 //! **Memory.** Every band has a table of its own with open addressing, in which a bucket takes one
 //! slot of 8 bytes (its key and its newest member), and one array of links, 4 bytes for each
-//! document. All are made at once for as many documents as the index may ever hold, with a quarter
-//! more slots than documents: 14 bytes for each document and band, 364 for 26 bands. The number of
-//! documents that fits a memory limit is known before the first is inserted, and nothing grows or is
-//! copied afterwards.
+//! document. With a quarter more slots than documents, that is 14 bytes for each document and band;
+//! what [`Screen`] looks at takes 72 more, 436 in all for 26 bands. Everything is made at once for
+//! as many documents as the index may ever hold: the number that fits a memory limit is known before
+//! the first is inserted, and nothing grows or is copied afterwards.
 
 use rayon::prelude::*;
 
 use super::bands::BandLayout;
+use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured};
+use super::jaccard::Threshold;
+use super::screen::{Screen, Sketch};
 
 /// Ends a chain of members; as the newest member, marks a slot as free.
 const NONE: u32 = u32::MAX;
@@ -31,8 +34,18 @@ pub(super) struct LshIndex {
     slots: Vec<Slot>,
     /// Band by band, for each place in `documents` the next older member of its bucket.
     older: Vec<u32>,
-    /// Number of each kept document, ascending.
-    documents: Vec<u32>,
+    /// The kept documents, ascending.
+    documents: Vec<Kept>,
+    /// Their sketches.
+    sketches: Vec<Sketch>,
+    screen: Screen,
+}
+
+/// A kept document.
+#[derive(Clone, Copy)]
+struct Kept {
+    number: u32,
+    num_shingles: u32,
 }
 
 /// One bucket.
@@ -47,7 +60,7 @@ const FREE: Slot = Slot { key: 0, newest: NONE };
 
 impl LshIndex {
     /// An empty index that can hold `capacity` documents.
-    pub(super) fn new(layout: BandLayout, capacity: usize) -> Self {
+    pub(super) fn new(layout: BandLayout, threshold: Threshold, capacity: usize) -> Self {
         let slots_per_band = Self::slots_per_band(capacity);
         Self {
             layout,
@@ -56,15 +69,17 @@ impl LshIndex {
             slots: vec![FREE; layout.bands * slots_per_band],
             older: vec![NONE; layout.bands * capacity],
             documents: Vec::with_capacity(capacity),
+            sketches: Vec::with_capacity(capacity),
+            screen: Screen::new(threshold, layout),
         }
     }
 
     /// The number of documents that an index of `bytes` bytes can hold.
     pub(super) fn capacity_of(layout: BandLayout, bytes: u64) -> usize {
         // Four documents have five slots in each band.
-        let four_documents = (layout.bands * (5 * size_of::<Slot>() + 4 * size_of::<u32>())
-            + 4 * size_of::<u32>()) as u64;
-        usize::try_from(4 * (bytes / four_documents)).unwrap_or(usize::MAX)
+        let four_documents = layout.bands * (5 * size_of::<Slot>() + 4 * size_of::<u32>())
+            + 4 * (size_of::<Kept>() + size_of::<Sketch>());
+        usize::try_from(4 * (bytes / four_documents as u64)).unwrap_or(usize::MAX)
     }
 
     fn slots_per_band(capacity: usize) -> usize {
@@ -92,10 +107,11 @@ impl LshIndex {
 impl CandidateIndex for LshIndex {
     fn reset(&mut self, documents: usize, _features: usize) {
         if documents > self.capacity {
-            *self = Self::new(self.layout, documents);
+            *self = Self::new(self.layout, self.screen.threshold(), documents);
         } else {
             self.slots.fill(FREE);
             self.documents.clear();
+            self.sketches.clear();
         }
     }
 
@@ -107,7 +123,10 @@ impl CandidateIndex for LshIndex {
     fn insert(&mut self, kept: &[Featured]) {
         assert!(self.has_room_for(kept.len(), 0), "room in the index");
         let first = self.documents.len() as u32;
-        self.documents.extend(kept.iter().map(|featured| featured.document));
+        for &Featured { document: number, num_shingles, sketch, .. } in kept {
+            self.documents.push(Kept { number, num_shingles });
+            self.sketches.push(sketch);
+        }
         let insert_in = |(band, (slots, older)): (usize, (&mut [Slot], &mut [u32]))| {
             for (place, featured) in (first..).zip(kept) {
                 let key = featured.features[band] as u32;
@@ -127,33 +146,44 @@ impl CandidateIndex for LshIndex {
         }
     }
 
-    fn candidates(&self, features: &[u64], many: u32, out: &mut Vec<u32>, met: &mut Vec<u64>) {
-        out.clear();
+    fn candidates(
+        &self,
+        document: &Featured,
+        many: u32,
+        out: &mut CandidateList,
+        met: &mut Vec<u64>,
+    ) {
         if self.documents.is_empty() {
+            out.collect(|_| {});
             return;
         }
-        for &feature in features {
-            let before = out.len();
-            out.extend(self.members(feature));
-            if out.len() - before > many as usize {
-                met.push(feature);
+        out.collect(|places| {
+            for &feature in &document.features {
+                let before = places.len();
+                places.extend(self.members(feature));
+                if places.len() - before > many as usize {
+                    met.push(feature);
+                }
             }
-        }
-        out.sort_unstable();
-        out.dedup();
-        for place in out {
-            *place = self.documents[*place as usize];
-        }
+        });
+        out.retain(|place| {
+            let kept =
+                (self.documents[place as usize].num_shingles, &self.sketches[place as usize]);
+            self.screen.passes((document.num_shingles, &document.sketch), kept)
+        });
+        out.map(|place| self.documents[place as usize].number);
     }
 
     fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>) {
         let size = self.members(feature).count() as u32;
         let oldest = self.members(feature).last();
-        (size, oldest.map(|place| self.documents[place as usize]))
+        (size, oldest.map(|place| self.documents[place as usize].number))
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.slots) + size_of_val(&*self.older) + self.capacity * size_of::<u32>()
+        size_of_val(&*self.slots)
+            + size_of_val(&*self.older)
+            + self.capacity * (size_of::<Kept>() + size_of::<Sketch>())
     }
 }
 
@@ -182,12 +212,12 @@ mod tests {
     }
 
     fn featured(document: u32, keys: [u32; 2]) -> Featured {
-        Featured { document, features: features(keys) }
+        Featured { document, num_shingles: 1, sketch: Sketch::of(&[]), features: features(keys) }
     }
 
     /// Documents 0, 10, 20, …, 70: all agree in the first band, every other one in the second too.
     fn index() -> LshIndex {
-        let mut index = LshIndex::new(LAYOUT, 8);
+        let mut index = LshIndex::new(LAYOUT, Threshold::PAPER, 8);
         for number in 0..8 {
             index.insert(&[featured(10 * number, [1, 100 + number % 2])]);
         }
@@ -195,9 +225,9 @@ mod tests {
     }
 
     fn candidates(index: &LshIndex, keys: [u32; 2]) -> Vec<u32> {
-        let mut out = vec![77];
-        index.candidates(&features(keys), NONE, &mut out, &mut Vec::new());
-        out
+        let mut out = CandidateList::default();
+        index.candidates(&featured(99, keys), NONE, &mut out, &mut Vec::new());
+        out.as_slice().to_vec()
     }
 
     #[test]
@@ -205,16 +235,16 @@ mod tests {
         assert_eq!(candidates(&index(), [1, 100]), [0, 10, 20, 30, 40, 50, 60, 70]);
         assert_eq!(candidates(&index(), [9, 101]), [10, 30, 50, 70]);
         assert!(candidates(&index(), [100, 1]).is_empty());
-        assert!(candidates(&LshIndex::new(LAYOUT, 0), [1, 100]).is_empty());
+        assert!(candidates(&LshIndex::new(LAYOUT, Threshold::PAPER, 0), [1, 100]).is_empty());
     }
 
     #[test]
     fn all_at_once_or_one_by_one_makes_the_same_index() {
         let keys = |number: u32| [number % 7, (number % 300).wrapping_mul(0x9E37_79B9)];
         let all: Vec<Featured> = (0..1_000).map(|number| featured(number, keys(number))).collect();
-        let mut at_once = LshIndex::new(LAYOUT, 1_000);
+        let mut at_once = LshIndex::new(LAYOUT, Threshold::PAPER, 1_000);
         at_once.insert(&all);
-        let mut one_by_one = LshIndex::new(LAYOUT, 1_000);
+        let mut one_by_one = LshIndex::new(LAYOUT, Threshold::PAPER, 1_000);
         all.iter().for_each(|document| one_by_one.insert(std::slice::from_ref(document)));
         for number in 0..1_000 {
             let found = candidates(&at_once, keys(number));
@@ -242,7 +272,8 @@ mod tests {
         let index = index();
         let met = |many| {
             let mut met = Vec::new();
-            index.candidates(&features([1, 101]), many, &mut Vec::new(), &mut met);
+            let document = featured(99, [1, 101]);
+            index.candidates(&document, many, &mut CandidateList::default(), &mut met);
             met
         };
         let [first, second] = features([1, 101])[..] else { panic!("two features") };
@@ -258,10 +289,11 @@ mod tests {
     fn the_memory_is_what_was_allowed() {
         for layout in [BandLayout::STANDARD, BandLayout::HIGH] {
             for bytes in [0, 1_000, 1_000_000, 16_000_000] {
-                let index = LshIndex::new(layout, LshIndex::capacity_of(layout, bytes));
+                let index =
+                    LshIndex::new(layout, Threshold::PAPER, LshIndex::capacity_of(layout, bytes));
                 assert!(index.bytes() as u64 <= bytes, "{} of {bytes}", index.bytes());
                 // Less than four documents more would have fitted.
-                let four_more = 4 * (14 * layout.bands as u64 + 4);
+                let four_more = 4 * (14 * layout.bands as u64 + 72);
                 assert!(index.bytes() as u64 + four_more > bytes);
             }
         }

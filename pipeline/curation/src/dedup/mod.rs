@@ -11,8 +11,8 @@
 
 mod bands;
 mod byte_classes;
+mod candidate_list;
 mod candidates;
-mod comparison;
 mod document_set;
 mod exact;
 mod jaccard;
@@ -21,6 +21,7 @@ mod near_duplicates;
 mod prefix_index;
 mod prefixes;
 mod rule;
+mod screen;
 mod search;
 mod shingles;
 mod signature;

@@ -6,6 +6,7 @@
 //! besides those that choose the place; two shingles that are the same in both share a bucket, which
 //! proposes a pair too many and never one too few.
 
+use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured};
 
 /// Ends a chain; as the newest entry, marks a slot as free.
@@ -90,7 +91,7 @@ impl CandidateIndex for PrefixIndex {
     }
 
     fn insert(&mut self, kept: &[Featured]) {
-        for Featured { document, features } in kept {
+        for Featured { document, features, .. } in kept {
             assert!(self.has_room_for(1, features.len()), "room in the index");
             for &shingle in features {
                 let slot = self.slot_of(shingle);
@@ -102,17 +103,22 @@ impl CandidateIndex for PrefixIndex {
         }
     }
 
-    fn candidates(&self, features: &[u64], many: u32, out: &mut Vec<u32>, met: &mut Vec<u64>) {
-        out.clear();
-        for &shingle in features {
-            let before = out.len();
-            out.extend(self.members(shingle));
-            if out.len() - before > many as usize {
-                met.push(shingle);
+    fn candidates(
+        &self,
+        document: &Featured,
+        many: u32,
+        out: &mut CandidateList,
+        met: &mut Vec<u64>,
+    ) {
+        out.collect(|documents| {
+            for &shingle in &document.features {
+                let before = documents.len();
+                documents.extend(self.members(shingle));
+                if documents.len() - before > many as usize {
+                    met.push(shingle);
+                }
             }
-        }
-        out.sort_unstable();
-        out.dedup();
+        });
     }
 
     fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>) {

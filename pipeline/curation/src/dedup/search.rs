@@ -7,7 +7,8 @@
 //! `c` too, although nothing like it is left in the corpus.
 //!
 //! **Candidates** are the kept documents that share a feature with the document
-//! ([`Candidates`](super::Candidates)); each is compared with it exactly ([`Comparison`]).
+//! ([`Candidates`](super::Candidates)) and may be near-duplicates by a look at the index
+//! ([`screen`](super::screen)); each is compared with it exactly, which alone can accept it.
 //!
 //! **Passes.** An index of limited size holds the first kept documents only, as many as fit. All
 //! later documents are compared with those, and the next pass begins at the first that did not fit,
@@ -28,9 +29,10 @@ use std::time::{Duration, Instant};
 use corpus::Observer;
 use rayon::prelude::*;
 
+use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured, Method};
-use super::comparison::Comparison;
 use super::document_set::DocumentSet;
+use super::jaccard::jaccard_above;
 use super::rule::NearDuplicateRule;
 use super::signed::SignedCorpus;
 use super::stretch::{HOT_BUCKET_MEMBERS, HotBucket, Removal, Stretch, StretchPlace};
@@ -58,7 +60,8 @@ const NEARLY_HOT_MEMBERS: u32 = HOT_BUCKET_MEMBERS - BLOCK_DOCUMENTS as u32;
 /// It holds the index and one bit for each document; the exact method also a table of counts, of an
 /// eighth of the bytes that the index is allowed.
 pub struct Search<'a> {
-    comparison: Comparison<'a>,
+    corpus: &'a dyn SignedCorpus,
+    rule: NearDuplicateRule,
     index_bytes: u64,
     removed: DocumentSet,
     /// Documents that are decided for good.
@@ -83,7 +86,8 @@ impl<'a> Search<'a> {
     #[must_use]
     pub fn new(corpus: &'a dyn SignedCorpus, rule: &NearDuplicateRule, index_bytes: u64) -> Self {
         Self {
-            comparison: Comparison { corpus, rule: *rule },
+            corpus,
+            rule: *rule,
             index_bytes,
             removed: DocumentSet::empty(corpus.len()),
             decided: 0,
@@ -141,13 +145,13 @@ impl<'a> Search<'a> {
         observer: &dyn Observer,
     ) -> Result<Option<Stretch>, CurationError> {
         self.begin_pass_if_due();
-        let corpus = self.comparison.corpus;
+        let corpus = self.corpus;
         if self.next == corpus.len() {
             return Ok(None);
         }
         let method = match self.method.take() {
             Some(method) => method,
-            None => Method::new(&self.comparison.rule, corpus, self.index_bytes, observer)?,
+            None => Method::new(&self.rule, corpus, self.index_bytes, observer)?,
         };
         let mut index = match self.index.take() {
             Some(index) => index,
@@ -192,7 +196,7 @@ impl<'a> Search<'a> {
 
     /// Begins the next pass where one is over and documents are left that it could not index.
     fn begin_pass_if_due(&mut self) {
-        if self.next == self.comparison.corpus.len() && self.indexed < self.next {
+        if self.next == self.corpus.len() && self.indexed < self.next {
             self.pass += 1;
             self.pass_start = self.indexed;
             self.next = self.indexed;
@@ -206,7 +210,7 @@ impl<'a> Search<'a> {
         method: &Method,
         observer: &dyn Observer,
     ) -> Result<Box<dyn CandidateIndex>, CurationError> {
-        let corpus = self.comparison.corpus;
+        let corpus = self.corpus;
         let mut index = method.index(self.index_bytes, corpus, self.pass_start..corpus.len());
         let held: Vec<u32> = self.not_removed(self.pass_start..self.indexed).collect();
         for block in held.chunks(BLOCK_DOCUMENTS) {
@@ -226,11 +230,11 @@ impl<'a> Search<'a> {
         index: &dyn CandidateIndex,
         observer: &dyn Observer,
     ) -> Result<Vec<Found>, CurationError> {
-        let find = |candidates: &mut Vec<u32>, document: &Featured| {
+        let find = |candidates: &mut CandidateList, document: &Featured| {
             stop_if_asked(observer)?;
             Ok(self.find(document, index, candidates))
         };
-        block.par_iter().map_init(Vec::new, find).collect()
+        block.par_iter().map_init(CandidateList::default, find).collect()
     }
 
     /// Decides about the documents of a block, which were compared with the index, by comparing the
@@ -247,7 +251,7 @@ impl<'a> Search<'a> {
         let mut filling = self.indexed == self.next;
         let mut kept: Vec<Featured> = Vec::new();
         let mut features_of_kept = 0;
-        let mut candidates = Vec::new();
+        let mut candidates = CandidateList::default();
         block_index.reset(block.len(), block.iter().map(|document| document.features.len()).sum());
         for (document, before) in block.into_iter().zip(compared) {
             let mut removal = before.removal;
@@ -285,7 +289,7 @@ impl<'a> Search<'a> {
         &self,
         document: &Featured,
         index: &dyn CandidateIndex,
-        candidates: &mut Vec<u32>,
+        candidates: &mut CandidateList,
     ) -> Found {
         let mut found = Found::default();
         if document.features.is_empty() {
@@ -293,8 +297,13 @@ impl<'a> Search<'a> {
         }
         let started = Instant::now();
         let met = &mut found.nearly_hot;
-        index.candidates(&document.features, NEARLY_HOT_MEMBERS, candidates, met);
-        found.removal = self.comparison.first_witness(document.document, candidates);
+        index.candidates(document, NEARLY_HOT_MEMBERS, candidates, met);
+        let shingles = self.corpus.shingles(document.document);
+        found.removal = candidates.as_slice().iter().find_map(|&witness| {
+            let theirs = self.corpus.shingles(witness);
+            let jaccard = jaccard_above(shingles, theirs, self.rule.threshold)?;
+            Some(Removal { document: document.document, witness, jaccard })
+        });
         if !found.nearly_hot.is_empty() {
             found.hot_bucket_time = started.elapsed();
         }

@@ -64,11 +64,6 @@ fn densify(seed: u64, values: &mut [u32]) {
     }
 }
 
-/// The number of bins in which two signatures agree.
-pub(super) fn agreement(left: &[u32], right: &[u32]) -> usize {
-    left.iter().zip(right).map(|(a, b)| u32::from(a == b)).sum::<u32>() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +75,10 @@ mod tests {
         let mut out = [0; BINS];
         signature(&shingles, 7, &mut out);
         out
+    }
+
+    fn agreement(left: &[u32], right: &[u32]) -> usize {
+        left.iter().zip(right).filter(|(a, b)| a == b).count()
     }
 
     #[test]
