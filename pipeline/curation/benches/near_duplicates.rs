@@ -1,8 +1,8 @@
 //! Speed of near-duplicate removal: `cargo bench -p curation --bench near_duplicates -- [PATH]
 //! [--mb N] [--runs N] [--exact] [--high] [--index-mb N] [--json]`.
 //!
-//! PATH is a file or folder of JSONL, or anything else that `pipeline dedup` reads; without it,
-//! documents are made up. Each row is a pass over all of it on all threads of the machine, in MB of
+//! PATH is a file, folder or glob of JSONL, or anything else that `pipeline dedup` reads; without
+//! it, documents are made up: with `--boilerplate N`, N that share a header and all stay. Each row is a pass over all of it on all threads of the machine, in MB of
 //! text per second: the median of the runs, and the slowest and fastest.
 //!
 //! * *reading*: from the files to texts in memory,
@@ -43,6 +43,8 @@ struct Options {
     rule: NearDuplicateRule,
     index_bytes: u64,
     json: bool,
+    /// Made-up documents that share a header, instead of a path.
+    boilerplate: Option<usize>,
 }
 
 impl Options {
@@ -59,6 +61,7 @@ impl Options {
             },
             index_bytes: u64::MAX,
             json: false,
+            boilerplate: None,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -72,6 +75,7 @@ impl Options {
                 "--index-mb" => options.index_bytes = number() as u64 * 1_000_000,
                 "--high" => options.rule.candidates = Candidates::Bands(BandLayout::HIGH),
                 "--exact" => options.rule.candidates = Candidates::Exact,
+                "--boilerplate" => options.boilerplate = Some(number()),
                 "--json" => options.json = true,
                 option if option.starts_with("--") => panic!("unknown option {option}"),
                 path => options.path = Some(path.into()),
@@ -179,7 +183,11 @@ fn run(options: &Options) -> Run {
 /// The identifier and the text of every document.
 fn documents(options: &Options) -> Vec<(String, String)> {
     let Some(path) = &options.path else {
-        let texts = generate::documents(1, 4_500).into_iter().enumerate();
+        let texts = match options.boilerplate {
+            Some(count) => generate::boilerplate(1, count),
+            None => generate::documents(1, 4_500),
+        };
+        let texts = texts.into_iter().enumerate();
         return texts.map(|(number, text)| (number.to_string(), text)).collect();
     };
     let mut source = SourceConfig::detect(path).expect("a path that can be read");

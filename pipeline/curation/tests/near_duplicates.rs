@@ -262,13 +262,22 @@ fn a_chain_is_not_closed_over() {
 }
 
 #[test]
-fn documents_that_share_a_header_all_stay() {
-    // 600 shingles of header and 400 of their own: 600/1400.
-    let mut random = Random::new(4);
-    let header = random.words(604);
-    let texts: Vec<String> =
-        (0..1_000).map(|_| [header.clone(), random.words(400)].concat().join(" ")).collect();
-    assert!(decide(&texts, &STANDARD).iter().all(Option::is_none));
+fn documents_that_share_a_header_all_stay_and_hot_buckets_are_named() {
+    // Bands of one row: every document meets every other, in buckets of more than half of them.
+    let texts = generate::boilerplate(4, 8_000);
+    let corpus = signed(&texts, &EXHAUSTIVE);
+    let decisions = near_duplicates(&corpus, &EXHAUSTIVE, &Silent).unwrap();
+    assert!(decisions.removed.iter().all(Option::is_none));
+    let largest = decisions.hot_buckets.first().unwrap();
+    assert!((4_097..8_000).contains(&largest.members), "{largest:?}");
+    assert!(largest.example < 10);
+    assert!(decisions.hot_buckets.is_sorted_by(|a, b| a.members >= b.members));
+    assert!(!decisions.hot_bucket_time.is_zero());
+
+    let texts = &texts[..1_000];
+    for rule in [STANDARD, EXACT] {
+        assert!(decide(texts, &rule).iter().all(Option::is_none));
+    }
 }
 
 #[test]
