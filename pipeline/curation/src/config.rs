@@ -31,7 +31,7 @@ use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::DecontaminationConfig;
-use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
+use crate::dedup::{BandLayout, Candidates, NearDuplicateRule, Threshold};
 use crate::filter::{LanguageConfig, LanguageFilter};
 use crate::repair::{UnicodeRepair, UnicodeRepairConfig};
 use crate::{ConfigProblem, CurationError};
@@ -104,6 +104,8 @@ pub struct NearDuplicatesConfig {
     pub shingle_words: NonZeroUsize,
     /// How thoroughly pairs are searched for.
     pub recall: Recall,
+    /// Finds every pair, whatever `recall` says; takes longer and more memory.
+    pub exact: bool,
     /// Chooses the hash functions of the search: which few pairs are missed.
     pub seed: u64,
 }
@@ -115,6 +117,7 @@ impl Default for NearDuplicatesConfig {
             threshold: 0.7,
             shingle_words: const { NonZeroUsize::new(5).expect("not zero") },
             recall: Recall::Standard,
+            exact: false,
             seed: 1234,
         }
     }
@@ -255,9 +258,10 @@ impl NearDuplicatesConfig {
         Ok(NearDuplicateRule {
             shingle_words: self.shingle_words,
             threshold: Threshold::from_hundredths(hundredths as u64),
-            layout: match self.recall {
-                Recall::Standard => BandLayout::STANDARD,
-                Recall::High => BandLayout::HIGH,
+            candidates: match self.recall {
+                _ if self.exact => Candidates::Exact,
+                Recall::Standard => Candidates::Bands(BandLayout::STANDARD),
+                Recall::High => Candidates::Bands(BandLayout::HIGH),
             },
             seed: self.seed,
         })

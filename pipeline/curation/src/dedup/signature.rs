@@ -32,11 +32,12 @@ pub fn signature(shingles: &[u64], seed: u64, out: &mut [u32]) {
     assert!((1..=MAX_BINS).contains(&out.len()), "a signature of {} bins", out.len());
     let bins = out.len() as u64;
     out.fill(EMPTY);
+    // A shingle is a hash already, so its upper half picks the bin, and the upper half of its
+    // product with a random odd number, which the lower bits decide, is the value.
+    let factor = mix(seed) | 1;
     for &shingle in shingles {
-        let hash = mix(shingle ^ seed);
-        // The upper half picks the bin by a multiplication, the lower half is the value.
-        let bin = (((hash >> 32) * bins) >> 32) as usize;
-        let value = (hash as u32).min(EMPTY - 1);
+        let bin = (((shingle >> 32) * bins) >> 32) as usize;
+        let value = ((shingle.wrapping_mul(factor) >> 32) as u32).min(EMPTY - 1);
         out[bin] = out[bin].min(value);
     }
     densify(seed, out);
@@ -63,11 +64,6 @@ fn densify(seed: u64, values: &mut [u32]) {
     }
 }
 
-/// The number of bins in which two signatures agree.
-pub(super) fn agreement(left: &[u32], right: &[u32]) -> usize {
-    left.iter().zip(right).map(|(a, b)| u32::from(a == b)).sum::<u32>() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +75,10 @@ mod tests {
         let mut out = [0; BINS];
         signature(&shingles, 7, &mut out);
         out
+    }
+
+    fn agreement(left: &[u32], right: &[u32]) -> usize {
+        left.iter().zip(right).filter(|(a, b)| a == b).count()
     }
 
     #[test]
