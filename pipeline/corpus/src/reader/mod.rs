@@ -9,9 +9,10 @@
 //!   bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`:
 //!   what a file holds, by its name and first bytes;
-//! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of
-//!   a table; `text_file`: files that are one document;
+//! - `block`, `state`: the steps in which that goes on, and how far it is;
+//! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into blocks of lines;
+//! - `jsonl`, `record`, `scan`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`:
+//!   rows of a table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file,
 //!   and what is done then.
 
@@ -35,6 +36,7 @@ mod pattern;
 mod policy;
 mod record;
 mod reject;
+mod scan;
 mod state;
 mod text_file;
 

@@ -62,6 +62,11 @@ pub enum RejectReason {
         /// What stands there, as JSON names it.
         found: &'static str,
     },
+    /// A key stands twice in the object, and one of its values would be lost.
+    DuplicateKey {
+        /// The key.
+        key: String,
+    },
     /// The line is JSON, but no object.
     NotAnObject {
         /// What it is, as JSON names it.
@@ -120,6 +125,7 @@ impl RejectReason {
         match self {
             Self::MissingKey { .. } => "missing_key",
             Self::WrongType { .. } => "wrong_type",
+            Self::DuplicateKey { .. } => "duplicate_key",
             Self::NotAnObject { .. } => "not_an_object",
             Self::BlankLine => "blank_line",
             Self::Truncated => "truncated",
@@ -156,6 +162,7 @@ impl fmt::Display for RejectReason {
             Self::WrongType { key, found } => {
                 write!(formatter, "key \"{key}\" holds {found}, not a string")
             }
+            Self::DuplicateKey { key } => write!(formatter, "key \"{key}\" stands there twice"),
             Self::NotAnObject { found } => write!(formatter, "{found} where an object should be"),
             Self::BlankLine => write!(formatter, "blank line"),
             Self::Truncated => write!(formatter, "the record breaks off before its end"),
