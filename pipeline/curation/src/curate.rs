@@ -289,7 +289,7 @@ fn encode_block<'t>(
             } else {
                 ControlFlow::Continue(())
             }
-        });
+        })?;
         stop_if_asked(observer)?;
         block.push_document([&[tokenizer.eod()][..]]);
     }

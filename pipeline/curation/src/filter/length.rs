@@ -34,11 +34,13 @@ impl LengthFilter {
             return true;
         }
         let mut found = 0;
-        self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut |tokens| {
+        let mut count = |tokens: &[u32]| {
             found += tokens.len();
             if found < min_tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        found >= min_tokens
+        };
+        // A text that cannot be encoded stays: the stage that needs its tokens tells of it.
+        let encoded = self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut count);
+        encoded.is_err() || found >= min_tokens
     }
 }
 
@@ -56,8 +58,8 @@ impl Filter for LengthFilter {
 mod tests {
     use std::path::Path;
 
-    use corpus::Provenance;
     use corpus::tokenizer::{Encoded, Sink};
+    use corpus::{CorpusError, Provenance};
 
     use super::*;
 
@@ -81,12 +83,17 @@ mod tests {
             String::new()
         }
 
-        fn encode_to(&self, text: &str, _: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+        fn encode_to(
+            &self,
+            text: &str,
+            _: &mut EncodeScratch,
+            sink: Sink<'_>,
+        ) -> Result<Encoded, CorpusError> {
             assert!(text.split_whitespace().count() < 4, "this text has words enough: {text}");
             let tokens: Vec<u32> =
                 text.chars().filter(|c| !c.is_whitespace()).map(u32::from).collect();
             let _ = sink(&tokens);
-            Encoded { tokens: tokens.len(), ..Encoded::default() }
+            Ok(Encoded { tokens: tokens.len(), ..Encoded::default() })
         }
 
         fn surely_has(&self, text: &str, tokens: usize) -> bool {
