@@ -14,15 +14,14 @@ use crate::input::Input;
 use crate::lists::{Counts, write_lists};
 use crate::near_duplicates::Decided;
 use crate::outcomes::Outcomes;
-use crate::report::{ClusterExample, ClusterPair, CurationReport, CutWords, HotBucketReport};
+use crate::report::{
+    self, ClusterExample, ClusterPair, CurationReport, CutWords, HotBucketReport, REPORT_PAGE,
+};
 use crate::run::Run;
 use crate::stages::RUN;
 use crate::tokenize::WordCuts;
 use crate::verdicts::{CompletedStages, Verdicts, similarities};
 use crate::{CurationError, CurationPlan};
-
-/// Name of the report for a browser.
-pub const REPORT_PAGE: &str = "report.html";
 
 /// What the stages came to.
 pub(crate) struct Made<'p> {
@@ -53,6 +52,7 @@ impl Made<'_> {
         let counts = write_lists(&folder, documents, outcomes, verdicts, &shard, items, run)?;
         let report = self.report(counts, run, started)?;
         folder.write_json(REPORT, &report)?;
+        folder.write(REPORT_PAGE, report::page(&report, &config_value(self.plan)).as_bytes())?;
         let stage_files = self.shard.files.iter().map(|file| file.name.as_str()).chain([RUN]);
         for name in stage_files {
             folder.adopt(&run.stages.file(name), name)?;

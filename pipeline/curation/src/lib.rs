@@ -49,7 +49,6 @@ mod word_hash;
 pub use config::{CurationConfig, CurationPlan};
 pub use curate::{REJECTS, curate};
 pub use error::{ConfigProblem, CurationError};
-pub use finish::REPORT_PAGE;
 pub use input::{SkippedFile, TruncatedFile};
 pub use memory::LEAST_MEMORY;
 pub use repair::{UnicodeRepair, UnicodeRepairConfig};

@@ -200,14 +200,15 @@ impl SegmentEncoder<'_, '_> {
             if let Some(tokens) = document.tokens {
                 block.push_tokens(tokens);
             } else {
-                let encoded = self.tokenizer.encode_to(document.text, &mut scratch, &mut |tokens| {
+                let mut push = |tokens: &[u32]| {
                     block.push_tokens(tokens);
                     if self.run.observer.stop_requested() {
                         ControlFlow::Break(())
                     } else {
                         ControlFlow::Continue(())
                     }
-                });
+                };
+                let encoded = self.tokenizer.encode_to(document.text, &mut scratch, &mut push)?;
                 stop_if_asked(self.run.observer)?;
                 cuts.add(&WordCuts {
                     number: encoded.cut_words as u64,

@@ -51,14 +51,19 @@ impl LengthFilter {
         }
         let mut found = Vec::new();
         let mut is_whole = true;
-        self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut |tokens| {
+        let mut take = |tokens: &[u32]| {
             found.extend_from_slice(tokens);
             if found.len() < MAX_HANDED_ON.max(min_tokens) {
                 return ControlFlow::Continue(());
             }
             is_whole = false;
             ControlFlow::Break(())
-        });
+        };
+        let encoded = self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut take);
+        // A text that cannot be encoded stays: the stage that needs its tokens tells of it.
+        if encoded.is_err() {
+            return Length::Enough { tokens: None };
+        }
         if found.len() < min_tokens {
             Length::TooShort
         } else {
@@ -78,6 +83,7 @@ impl Filter for LengthFilter {
 
 #[cfg(test)]
 mod tests {
+    use corpus::CorpusError;
     use corpus::tokenizer::{Encoded, Sink};
 
     use super::*;
@@ -102,12 +108,17 @@ mod tests {
             String::new()
         }
 
-        fn encode_to(&self, text: &str, _: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+        fn encode_to(
+            &self,
+            text: &str,
+            _: &mut EncodeScratch,
+            sink: Sink<'_>,
+        ) -> Result<Encoded, CorpusError> {
             assert!(text.split_whitespace().count() < 4, "this text has words enough: {text}");
             let tokens: Vec<u32> =
                 text.chars().filter(|c| !c.is_whitespace()).map(u32::from).collect();
             let _ = sink(&tokens);
-            Encoded { tokens: tokens.len(), ..Encoded::default() }
+            Ok(Encoded { tokens: tokens.len(), ..Encoded::default() })
         }
 
         fn surely_has(&self, text: &str, tokens: usize) -> bool {
