@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::CurationError;
 use crate::decontaminate::{
-    Contamination, ContaminationCounts, ContaminationReport, Decontamination, Seen,
+    Contamination, ContaminationCounts, ContaminationReport, Decontamination, EXAMPLES_SHOWN, Seen,
 };
 use crate::documents::Documents;
 use crate::near_duplicates::kept_rows;
@@ -47,6 +47,7 @@ pub(crate) fn drop_contaminated(
     run: &mut Run<'_>,
 ) -> Result<ContaminationReport, CurationError> {
     let (mut counts, seen) = (ContaminationCounts::default(), test_sets.nothing_seen());
+    let mut examples = Vec::new();
     run.observer.begin(STAGE, Some(u64::from(outcomes.num_kept())), Unit::Documents);
     for segment in 0..documents.num_segments() {
         let judged: JudgedSegment = match run.stages.replay(STAGE)? {
@@ -58,10 +59,17 @@ pub(crate) fn drop_contaminated(
         for contaminated in Contaminated::of_segment(segment, run)? {
             let ContaminatedDocument { document, found } = contaminated?;
             outcomes.drop(document, found.reason());
+            if examples.len() < EXAMPLES_SHOWN {
+                examples.push((document, found));
+            }
         }
     }
     run.observer.finish();
-    Ok(ContaminationReport::new(test_sets, &seen, counts))
+    let mut report = ContaminationReport::new(test_sets, &seen, counts);
+    for (document, found) in examples {
+        report.add_example(documents.location_of(document)?, &found, test_sets);
+    }
+    Ok(report)
 }
 
 fn judge_segment(

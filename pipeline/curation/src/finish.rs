@@ -106,7 +106,7 @@ impl Made<'_> {
             cluster_sizes,
             similarity: self.plan.near_duplicates.is_some().then_some(counts.similarity),
             sources: counts.sources,
-            excluded_sources: Vec::new(),
+            excluded_sources: self.excluded_sources(),
             cut_words: self.cut_words()?,
             hot_buckets: hot_buckets.collect::<Result<_, CurationError>>()?,
             hot_bucket_seconds: self.decided.hot_bucket_time.as_secs_f64(),
@@ -122,6 +122,10 @@ impl Made<'_> {
         // The reader has logged its own when it met the files.
         report.warnings = signs.into_iter().chain(self.input.warnings()).collect();
         Ok(report)
+    }
+
+    fn excluded_sources(&self) -> Vec<String> {
+        self.plan.excluded_sources.iter().map(|source| source.name.clone()).collect()
     }
 
     fn cut_words(&self) -> Result<Option<CutWords>, CurationError> {

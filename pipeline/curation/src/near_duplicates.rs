@@ -160,8 +160,7 @@ fn decide(
         search.restore(&stretch);
         decided.add(&stretch, path, &mut hot_buckets);
     }
-    let mut done = search.decided();
-    run.observer.skip(done);
+    run.observer.skip(search.decided());
 
     while let Some(stretch) = search.next_stretch(run.observer)? {
         let path = run.stages.file(&file_of(decided.stretches.len()));
@@ -173,8 +172,6 @@ fn decide(
         };
         run.stages.record(DECIDE, vec![file], &entry)?;
         decided.add(&stretch, path, &mut hot_buckets);
-        run.observer.advance(search.decided() - done);
-        done = search.decided();
         run.sample_memory();
     }
     run.observer.finish();

@@ -14,7 +14,7 @@ use corpus::{DataFolder, Existing, Observer, Silent, Unit};
 use curation::config::{LengthConfig, NearDuplicatesConfig};
 use curation::decontaminate::{DecontaminationConfig, NGramConfig};
 use curation::filter::DropReason;
-use curation::{CurationConfig, CurationError, CurationReport, curate};
+use curation::{CurationConfig, CurationReport, curate};
 use serde_json::{Value, json};
 
 use generate::Random;

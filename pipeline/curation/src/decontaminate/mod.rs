@@ -42,6 +42,7 @@ pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleC
 pub use ngram_index::Shared;
 use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
+pub(crate) use report::EXAMPLES_SHOWN;
 pub use report::{ContaminationCounts, ContaminationExample, ContaminationReport};
 pub use test_set::TestItem;
 use test_set::TestSets;
@@ -84,15 +85,6 @@ pub enum Contamination {
 }
 
 impl Contamination {
-    /// The reason under which the document is counted.
-    #[must_use]
-    pub fn reason(&self) -> DropReason {
-        match self {
-            Self::Article(_) | Self::NGram(_) => DropReason::Contaminated,
-            Self::Title { .. } => DropReason::Title,
-        }
-    }
-
     /// The rule that applies.
     #[must_use]
     pub fn rule(&self) -> Rule {
