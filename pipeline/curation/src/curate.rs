@@ -57,7 +57,8 @@ pub fn curate(
 
     // 0. What can be refused is refused before the first document is read.
     let folder = DataFolder::create(out, plan.existing)?;
-    let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
+    let test_sets = plan.decontamination.as_ref();
+    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
 
     // 1. Read every document, in the order that all results follow.
     let (mut ledger, input, unicode_repaired) = read(plan, observer)?;
