@@ -49,7 +49,8 @@ pub fn curate(
 
     // What can be refused is refused before the first document is read.
     let sources = Sources::open(&plan.sources, plan.read_policy)?;
-    let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
+    let test_sets = plan.decontamination.as_ref();
+    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
     let identity = identity(plan, &sources, test_sets.as_ref())?;
     if let Some(report) = made_before(out, &identity, plan.existing)? {
         return Ok(report);

@@ -1,7 +1,7 @@
 //! What a plan amounts to before a document is read: files, tokenizer, steps, test sets.
 
-use corpus::TokenizerIdentity;
 use corpus::reader::{OnBadFile, OnBadLine, SourceFormat, Sources};
+use corpus::{Silent, TokenizerIdentity};
 use serde::Serialize;
 
 use crate::decontaminate::{Decontamination, OverlapReport, Rule};
@@ -129,7 +129,9 @@ impl CurationPlan {
     /// Where a source or a test set cannot be used.
     pub fn summary(&self) -> Result<PlanSummary, CurationError> {
         let sources = Sources::open(&self.sources, self.read_policy)?;
-        let test_sets = self.decontamination.as_ref().map(Decontamination::open).transpose()?;
+        let test_sets = self.decontamination.as_ref();
+        let test_sets =
+            test_sets.map(|config| Decontamination::open(config, &Silent)).transpose()?;
         Ok(PlanSummary {
             sources: self.sources_of(&sources),
             excluded_sources: self.excluded_sources.iter().map(|it| it.name.clone()).collect(),

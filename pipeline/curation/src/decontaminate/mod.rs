@@ -29,13 +29,14 @@ mod ngram_index;
 mod overlap;
 mod report;
 mod screen;
+mod sorted_hashes;
 mod test_set;
 mod title;
 
 use std::mem;
 use std::path::PathBuf;
 
-use corpus::FileSummary;
+use corpus::{FileSummary, Observer};
 use serde::{Deserialize, Serialize};
 
 pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleConfig};
@@ -129,11 +130,14 @@ impl Decontamination {
     /// # Errors
     ///
     /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find
-    /// nothing.
-    pub fn open(config: &DecontaminationConfig) -> Result<Self, CurationError> {
+    /// nothing; [`CurationError::Stopped`] where the observer asks to stop.
+    pub fn open(
+        config: &DecontaminationConfig,
+        observer: &dyn Observer,
+    ) -> Result<Self, CurationError> {
         let mut test_sets = TestSets::default();
         for path in &config.test_sets {
-            test_sets.add(path, &config.text_key)?;
+            test_sets.add(path, &config.text_key, observer)?;
         }
         let TestSets { contents, null_records, files, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
@@ -142,7 +146,7 @@ impl Decontamination {
         sizes.dedup();
         let indexes = sizes
             .into_iter()
-            .map(|words| NGramIndex::new(words, &contents))
+            .map(|words| NGramIndex::new(words, &contents, observer))
             .collect::<Result<_, _>>()?;
         let items: Vec<TestItem> = contents.into_iter().map(|(item, _)| item).collect();
         let titles = config.title.as_ref().map(|_| TitleIndex::new(items.iter()));

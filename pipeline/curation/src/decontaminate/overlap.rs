@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Decontamination;
 use super::config::Rule;
-use super::ngram_index::{ItemNGrams, Matches, NGramIndex};
+use super::ngram_index::{ItemNGrams, Matches, NGramIndex, distinct};
 use super::test_set::TestItem;
 
 /// Items of a test set that a report shows.
@@ -172,10 +172,9 @@ fn of_test_set(
     let ngrams = matched.iter().map(|item| item.ngrams).sum();
     let matched_ngrams = matched.iter().map(|item| item.matched_ngrams).sum();
 
-    let mut distinct: Vec<u32> =
-        items.iter().flat_map(|(_, ngrams)| &ngrams.positions).copied().collect();
-    distinct.sort_unstable();
-    distinct.dedup();
+    let positions: Vec<u32> =
+        items.iter().flat_map(|(_, ngrams)| &*ngrams.positions).copied().collect();
+    let distinct = distinct(&positions);
 
     matched.retain(|item| item.matched_ngrams > 0);
     let matched_items = matched.len() as u64;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use corpus::Silent;
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +20,7 @@ fn open(rules: serde_json::Value, name: &str, content: &[u8]) -> Result<Decontam
     let mut table = serde_json::json!({"test_sets": [path]});
     table.as_object_mut().unwrap().extend(rules.as_object().unwrap().clone());
     let table: DecontaminationConfig = serde_json::from_value(table).unwrap();
-    Decontamination::open(&table.with_a_rule()).map_err(|error| error.to_string())
+    Decontamination::open(&table.with_a_rule(), &Silent).map_err(|error| error.to_string())
 }
 
 fn by(rules: serde_json::Value, test_set: &str) -> Decontamination {
