@@ -360,7 +360,7 @@ fn a_search_goes_on_from_what_was_written_down() {
     assert_eq!(passes, [0, 0, 0, 1, 1]);
     let places: Vec<StretchPlace> = unbroken.iter().map(|stretch| stretch.place.clone()).collect();
 
-    for written in [1, 3, 4] {
+    for written in [1, 4] {
         for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 436] {
             let usable =
                 StretchPlace::usable(&places[..written], texts.len() as u32, new_index_bytes);

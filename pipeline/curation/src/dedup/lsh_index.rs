@@ -91,11 +91,16 @@ impl LshIndex {
         band << 32 | u64::from(key)
     }
 
+    /// The table of a feature's band, and its key.
+    fn band_of(&self, feature: u64) -> (&[Slot], u32) {
+        let band = (feature >> 32) as usize;
+        (&self.slots[band * self.slots_per_band..][..self.slots_per_band], feature as u32)
+    }
+
     /// The members of a bucket as places in `documents`, from the newest to the oldest.
     fn members(&self, feature: u64) -> impl Iterator<Item = u32> {
-        let (band, key) = ((feature >> 32) as usize, feature as u32);
-        let slots = &self.slots[band * self.slots_per_band..][..self.slots_per_band];
-        let older = &self.older[band * self.capacity..][..self.capacity];
+        let (slots, key) = self.band_of(feature);
+        let older = &self.older[(feature >> 32) as usize * self.capacity..][..self.capacity];
         let place = slots[slot_of(slots, key)].newest;
         std::iter::successors((place != NONE).then_some(place), |&place| {
             let place = older[place as usize];
@@ -158,11 +163,20 @@ impl CandidateIndex for LshIndex {
             return;
         }
         out.collect(|places| {
-            for &feature in &document.features {
-                let before = places.len();
-                places.extend(self.members(feature));
-                if places.len() - before > many as usize {
-                    met.push(feature);
+            for features in document.features.chunks(16) {
+                // Nearly all buckets are empty, and looking at each costs a cache miss: looked at
+                // together, the misses overlap.
+                let mut is_free = [false; 16];
+                for (&feature, is_free) in features.iter().zip(&mut is_free) {
+                    let (slots, key) = self.band_of(feature);
+                    *is_free = slots[home_of(slots, key)].newest == NONE;
+                }
+                for (&feature, _) in features.iter().zip(is_free).filter(|(_, is_free)| !is_free) {
+                    let before = places.len();
+                    places.extend(self.members(feature));
+                    if places.len() - before > many as usize {
+                        met.push(feature);
+                    }
                 }
             }
         });
@@ -187,11 +201,16 @@ impl CandidateIndex for LshIndex {
     }
 }
 
+/// Where in a band's table the search for a key begins.
+fn home_of(slots: &[Slot], key: u32) -> usize {
+    ((u64::from(key) * slots.len() as u64) >> 32) as usize
+}
+
 /// The slot of a key in a band's table: the one that holds it, or the free one where it belongs.
 ///
 /// A fifth of the slots stays free, so that the search ends soon.
 fn slot_of(slots: &[Slot], key: u32) -> usize {
-    let mut slot = ((u64::from(key) * slots.len() as u64) >> 32) as usize;
+    let mut slot = home_of(slots, key);
     while slots[slot].newest != NONE && slots[slot].key != key {
         slot += 1;
         if slot == slots.len() {

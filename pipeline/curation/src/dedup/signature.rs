@@ -11,7 +11,7 @@
 //! tokens has fewer shingles than the signature has bins, so without this step most near-duplicates
 //! among the shortest documents would be missed.
 
-use crate::word_hash::mix;
+use crate::word_hash::{K, mix};
 
 /// The largest number of bins of a signature.
 const MAX_BINS: usize = 256;
@@ -52,15 +52,18 @@ fn densify(seed: u64, values: &mut [u32]) {
     }
     let bins = values.len() as u64;
     for bin in 0..values.len() {
-        let mut probe = 0_u64;
-        while values[bin] == EMPTY {
-            let hash = mix(seed ^ ((bin as u64) << 32 | probe));
-            let source = (((hash >> 32) * bins) >> 32) as usize;
-            if filled[source / 64] >> (source % 64) & 1 == 1 {
-                values[bin] = values[source];
-            }
-            probe += 1;
+        if values[bin] != EMPTY {
+            continue;
         }
+        // A random place for each bin to begin at, and a linear congruential generator from there.
+        let mut probe = mix(seed ^ bin as u64);
+        values[bin] = loop {
+            let source = (((probe >> 32) * bins) >> 32) as usize;
+            if filled[source / 64] >> (source % 64) & 1 == 1 {
+                break values[source];
+            }
+            probe = probe.wrapping_mul(K).wrapping_add(1);
+        };
     }
 }
 
