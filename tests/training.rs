@@ -13,7 +13,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corpus::tokenizer::Tokenizer;
+use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
 use corpus::{DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
 use training::config::{ModelConfig, TrainConfig};
@@ -42,8 +42,11 @@ impl Tokenizer for Numbers {
         format!("numbers-{}", self.vocab_size)
     }
 
-    fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        out.extend(text.split(' ').map(|number| number.parse::<u32>().unwrap()));
+    fn encode_to(&self, text: &str, _: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+        let tokens: Vec<u32> =
+            text.split(' ').map(|number| number.parse::<u32>().unwrap()).collect();
+        let _ = sink(&tokens);
+        Encoded { tokens: tokens.len(), ..Encoded::default() }
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -168,13 +168,10 @@ pub(super) fn prepare(
 /// that are no UTF-8.
 fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+    let tree = TextTreeConfig { include: strings(&root.include), exclude: strings(&EXCLUDE) };
     let source = SourceConfig {
         name: "demo".to_owned(),
-        paths: vec![root.path.clone()],
-        format: SourceFormat::Text(TextTreeConfig {
-            include: strings(&root.include),
-            exclude: strings(&EXCLUDE),
-        }),
+        ..SourceConfig::new(&root.path, SourceFormat::Text(tree))
     };
     let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
     let sources = Sources::open(&[source], policy)

@@ -92,7 +92,7 @@ pub enum CorpusError {
         key: &'static str,
     },
 
-    /// A file that is met twice in one run.
+    /// A file that is met twice in one run, for the same text.
     #[error(
         "{}: read already{}. Its documents would be there twice: name it once",
         path.display(),
@@ -105,24 +105,25 @@ pub enum CorpusError {
         first: PathBuf,
     },
 
-    /// A document that memory cannot hold: most likely no document at all.
+    /// A document that is longer than any, or that memory cannot hold.
     #[error(
-        "{}: a document of more than {bytes} bytes does not fit into memory. Look what the file \
-         unpacks to, or leave it out",
+        "{}: a document of more than {bytes} bytes is not read. Look what the file holds, and split \
+         it or leave it out",
         path.display()
     )]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Bytes of the document that were read.
+        /// The bytes that it has more than.
         bytes: usize,
     },
 
     /// A file that was written while it was read.
     #[error(
-        "{}: changed while it was read: {listed} bytes when the run began, {found} now. Start again \
-         when nothing writes to it",
-        path.display()
+        "{}: changed while it was read: {listed} bytes when the run began, {}. Start again when \
+         nothing writes to it",
+        path.display(),
+        if found == listed { "as many now, but written since".to_owned() } else { format!("{found} now") }
     )]
     ChangedFile {
         /// The file.

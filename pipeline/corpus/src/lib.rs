@@ -62,5 +62,5 @@ pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
-pub use pending_file::{FileSummary, PendingFile, sync_folder};
+pub use pending_file::{FilePrefix, FileSummary, PendingFile, sync_folder};
 pub use verify::{ShardCheck, verify};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -37,15 +37,47 @@ impl FileSummary {
     }
 }
 
+/// The beginning of a file: so many bytes, of this xxh3-128 hash in hexadecimal. The default is the
+/// beginning of a file in which nothing is yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePrefix {
+    /// Length of the beginning.
+    pub bytes: u64,
+    /// Its hash; empty where the beginning is.
+    pub xxh3_128: String,
+}
+
+impl FilePrefix {
+    /// Reads this beginning of the file at `path` and leaves the file at its end.
+    fn read(&self, path: &Path, mut file: File) -> Result<Hashed<File>, CorpusError> {
+        let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
+        io::copy(&mut (&mut file).take(self.bytes), &mut hashed)
+            .map_err(CorpusError::io("read", path))?;
+        let differ = |what, expected, found| {
+            Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found })
+        };
+        let found = hashed.prefix();
+        if found.bytes != self.bytes {
+            return differ("bytes written", self.bytes.to_string(), found.bytes.to_string());
+        }
+        if self.bytes > 0 && found.xxh3_128 != self.xxh3_128 {
+            return differ("xxh3_128 of what was written", self.xxh3_128.clone(), found.xxh3_128);
+        }
+        Ok(Hashed { inner: file, hash: hashed.hash, bytes: hashed.bytes })
+    }
+}
+
 /// A file being written under a temporary name beside its own; dropped before it is committed, it
-/// is gone.
+/// is gone, unless it was begun to be resumed.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
     temporary: PathBuf,
     /// `None` once the bytes are on disk.
     writer: Option<BufWriter<Hashed<File>>>,
-    renamed: bool,
+    /// Whether the bytes written stay when this is dropped.
+    is_kept: bool,
 }
 
 impl PendingFile {
@@ -72,8 +104,75 @@ impl PendingFile {
         let temporary = temporary_sibling(path, "partial");
         let file = File::create(&temporary).map_err(CorpusError::io("create", &temporary))?;
         let hashed = Hashed { inner: file, hash: Xxh3::new(), bytes: 0 };
-        let writer = Some(BufWriter::with_capacity(1 << 20, hashed));
-        Ok(Self { path: path.to_owned(), temporary, writer, renamed: false })
+        Ok(Self::over(path, temporary, hashed, false))
+    }
+
+    /// Goes on with the file that will be `path` behind `written`, what an earlier process wrote
+    /// of it: what stands after that is cut off. Dropped, the file keeps its temporary name, to be
+    /// resumed once more.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be opened, or does not begin as `written` says.
+    pub(crate) fn resume(path: &Path, written: &FilePrefix) -> Result<Self, CorpusError> {
+        let temporary = temporary_sibling(path, "partial");
+        if path.exists() && !temporary.exists() {
+            // The earlier process ended between naming the file and noting that it was whole.
+            fs::rename(path, &temporary).map_err(CorpusError::io("rename", path))?;
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&temporary)
+            .map_err(CorpusError::io("open", &temporary))?;
+        let hashed = written.read(&temporary, file)?;
+        hashed.inner.set_len(written.bytes).map_err(CorpusError::io("cut", &temporary))?;
+        Ok(Self::over(path, temporary, hashed, true))
+    }
+
+    fn over(path: &Path, temporary: PathBuf, file: Hashed<File>, is_kept: bool) -> Self {
+        let writer = Some(BufWriter::with_capacity(1 << 20, file));
+        Self { path: path.to_owned(), temporary, writer, is_kept }
+    }
+
+    /// Waits until what was written is on disk, and returns what [`resume`](Self::resume) needs to
+    /// go on from here.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced.
+    pub(crate) fn checkpoint(&mut self) -> Result<FilePrefix, CorpusError> {
+        let writer = self.writer.as_mut().expect("a file is written before it is synced");
+        writer
+            .flush()
+            .and_then(|()| writer.get_ref().inner.sync_data())
+            .map_err(CorpusError::io("write", &self.temporary))?;
+        Ok(writer.get_ref().prefix())
+    }
+
+    /// Hands all that was written so far to `read`, from the start.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written, or the error of `read`.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced.
+    pub(crate) fn read_back(
+        &mut self,
+        read: impl FnOnce(&mut dyn Read) -> Result<(), CorpusError>,
+    ) -> Result<(), CorpusError> {
+        self.write(|writer| writer.flush())?;
+        let mut file =
+            File::open(&self.temporary).map_err(CorpusError::io("open", &self.temporary))?;
+        read(&mut file)
     }
 
     /// Name that the file will have.
@@ -130,14 +229,19 @@ impl PendingFile {
         assert!(self.writer.is_none(), "a file is synced before it is named");
         fs::rename(&self.temporary, &self.path)
             .map_err(CorpusError::io("rename", &self.temporary))?;
-        self.renamed = true;
+        self.is_kept = true;
         sync_folder(self.path.parent())
+    }
+
+    /// Removes the file, whether or not it was begun to be resumed.
+    pub(crate) fn discard(mut self) {
+        self.is_kept = false;
     }
 }
 
 impl Drop for PendingFile {
     fn drop(&mut self) {
-        if !self.renamed {
+        if !self.is_kept {
             // Nothing is to be done about a file that cannot be removed, and the first error is the
             // one to report.
             let _ = fs::remove_file(&self.temporary);
@@ -159,12 +263,14 @@ impl<W> std::fmt::Debug for Hashed<W> {
 }
 
 impl<W> Hashed<W> {
+    fn prefix(&self) -> FilePrefix {
+        FilePrefix { bytes: self.bytes, xxh3_128: format!("{:032x}", self.hash.digest128()) }
+    }
+
     fn summary(&self, path: &Path) -> FileSummary {
-        FileSummary {
-            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            bytes: self.bytes,
-            xxh3_128: format!("{:032x}", self.hash.digest128()),
-        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let FilePrefix { bytes, xxh3_128 } = self.prefix();
+        FileSummary { name, bytes, xxh3_128 }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The data stage from its first file to its last: [`curate`].
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use corpus::reader::{Item, Sources};
-use corpus::shard::ShardSummary;
-use corpus::tokenizer::Tokenizer;
+use corpus::shard::{ShardBlock, ShardSummary};
+use corpus::tokenizer::{EncodeScratch, Tokenizer};
 use corpus::{
     DataFolder, DataFolderWriter, DataManifest, Observer, PROVENANCE, REMOVED, REPORT, Unit,
 };
@@ -30,6 +31,9 @@ pub const REJECTS: &str = "rejects.jsonl";
 /// Documents that are worked on at once. The observer hears of a block, and is asked for each
 /// document: a single one may take a second.
 const BLOCK_DOCUMENTS: usize = 512;
+
+/// Documents that one thread encodes into one block of the shard.
+const SHARD_BLOCK_DOCUMENTS: usize = 16;
 
 /// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when
 /// this returns, and not at all when it fails.
@@ -233,8 +237,7 @@ fn drop_near_duplicates(
     })
 }
 
-/// Encodes documents in parallel, a block ahead of the writing, and ends each with the token for
-/// it.
+/// Encodes documents in parallel, some ahead of the writing, and ends each with the token for it.
 fn write_shard(
     folder: &DataFolderWriter,
     ledger: &Ledger,
@@ -242,35 +245,55 @@ fn write_shard(
     tokenizer: &dyn Tokenizer,
     observer: &dyn Observer,
 ) -> Result<ShardSummary, CurationError> {
-    let encode = |block: &[usize]| -> Result<Vec<Vec<u32>>, CurationError> {
-        let encode_one = |&number: &usize| {
-            let mut tokens = Vec::new();
-            for part in tokenizer.parts(&ledger.document(number).text) {
-                stop_if_asked(observer)?;
-                tokenizer.encode(part, &mut tokens);
-            }
-            tokens.push(tokenizer.eod());
-            Ok(tokens)
-        };
-        block.par_iter().map(encode_one).collect()
+    let encode = |documents: &[usize]| -> Result<Vec<ShardBlock>, CurationError> {
+        documents
+            .par_chunks(SHARD_BLOCK_DOCUMENTS)
+            .map_init(EncodeScratch::default, |scratch, documents| {
+                let texts = documents.iter().map(|&number| ledger.document(number).text.as_str());
+                encode_block(texts, tokenizer, scratch, observer)
+            })
+            .collect()
     };
 
     observer.begin("tokenize", Some(kept.len() as u64), Unit::Documents);
     let mut shard = folder.shard(tokenizer.vocab_size())?;
-    let mut blocks = kept.chunks(BLOCK_DOCUMENTS);
-    let mut encoded = blocks.next().map(encode);
-    while let Some(documents) = encoded {
-        let documents = documents?;
-        let write = || documents.iter().try_for_each(|tokens| shard.push_document(tokens));
-        let next_block = blocks.next();
-        let (written, next) = rayon::join(write, || next_block.map(encode));
+    let mut rest = kept.chunks(BLOCK_DOCUMENTS);
+    let mut encoded = rest.next().map(encode);
+    while let Some(blocks) = encoded {
+        let blocks = blocks?;
+        let write = || blocks.iter().try_for_each(|block| shard.push_block(block));
+        let next = rest.next();
+        let (written, next) = rayon::join(write, || next.map(encode));
         written?;
-        observer.advance(documents.len() as u64);
+        observer.advance(blocks.iter().map(ShardBlock::num_documents).sum());
         encoded = next;
     }
     let summary = shard.finish()?;
     observer.finish();
     Ok(summary)
+}
+
+/// The tokens of some texts, each ended by the token for it.
+fn encode_block<'t>(
+    texts: impl Iterator<Item = &'t str>,
+    tokenizer: &dyn Tokenizer,
+    scratch: &mut EncodeScratch,
+    observer: &dyn Observer,
+) -> Result<ShardBlock, CurationError> {
+    let mut block = ShardBlock::new(tokenizer.vocab_size());
+    for text in texts {
+        tokenizer.encode_to(text, scratch, &mut |tokens| {
+            block.push_tokens(tokens);
+            if observer.stop_requested() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        stop_if_asked(observer)?;
+        block.push_document([&[tokenizer.eod()][..]]);
+    }
+    Ok(block)
 }
 
 fn write_lists(

@@ -3,10 +3,12 @@
 //! Offsets count bytes of the text, uncompressed: the place that a user finds again with `zcat FILE
 //! | tail -c +OFFSET`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Item;
@@ -17,6 +19,8 @@ use crate::CorpusError;
 /// A file that could not be read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenFile {
+    /// Index of the file among [`Sources::files`](super::Sources::files).
+    pub file: u32,
     /// The file.
     pub path: Arc<Path>,
     /// Documents that were read from it before the break.
@@ -34,7 +38,7 @@ pub struct BrokenFile {
 /// `FILE: breaks off at byte N of its uncompressed text, in line L, after D documents: PROBLEM`.
 impl fmt::Display for BrokenFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, documents, byte_offset, line, problem } = self;
+        let Self { file: _, path, documents, byte_offset, line, problem } = self;
         let of_text = of_text(path);
         write!(formatter, "{}: breaks off at byte {byte_offset}{of_text}", path.display())?;
         if let Some(line) = line {
@@ -60,21 +64,22 @@ pub(super) fn of_text(path: &Path) -> &'static str {
 }
 
 /// What is wrong with a file that breaks off.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileProblem {
     /// The file ends before its compressed data do.
     #[error("the file is cut off, its {form} data are not complete")]
     CutOff {
         /// The compression.
-        form: &'static str,
+        form: Cow<'static, str>,
     },
     /// The compressed data contradict themselves; what was read of the part at fault may be
     /// altered.
     #[error("its {form} data are damaged ({message})")]
     Damaged {
         /// The compression.
-        form: &'static str,
+        form: Cow<'static, str>,
         /// What the decoder says.
         message: String,
     },

@@ -132,7 +132,7 @@ pub(super) enum ReadFault {
 
 impl ReadFault {
     fn new(error: io::Error, compression: Compression) -> Self {
-        let form = compression.name();
+        let form = compression.name().into();
         if error.raw_os_error().is_some() {
             Self::System(error)
         } else if error.to_string() == NO_MEMORY {

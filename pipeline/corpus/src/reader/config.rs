@@ -5,8 +5,10 @@
 //!
 //! ```toml
 //! [[source]]
-//! name = "openwebtext"
-//! paths = ["openwebtext/", "more/part-*.jsonl.gz"]
+//! name = "bookscorpus"
+//! paths = ["books/", "more/part-*.jsonl.gz"]
+//! weight = 0.1
+//! exclude_for = ["gpt2"]
 //! [source.jsonl]
 //! text_key = "text"
 //!
@@ -28,6 +30,7 @@
 //! crosses folders, `{a,b}` is either. A path that exists is what it names, whatever characters it
 //! has.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -35,15 +38,41 @@ use serde::{Deserialize, Serialize};
 use crate::CorpusError;
 
 /// One source of documents.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenSource", into = "WrittenSource")]
 pub struct SourceConfig {
     /// Name by which reports call the source.
     pub name: String,
-    /// Files, folders and globs, read in this order; no file twice.
+    /// Files, folders and globs, read in this order. A file that several sources name has a text
+    /// for each, under a key of its own.
     pub paths: Vec<PathBuf>,
+    /// Share of the training samples that is drawn from the source, relative to the weights of the
+    /// others: a finite number above 0. Where no source has one, each counts by its tokens.
+    pub weight: Option<f64>,
+    /// Models whose corpus leaves the source out, such as one whose test set overlaps it.
+    pub exclude_for: Vec<ModelFamily>,
     /// How documents lie in the files.
     pub format: SourceFormat,
+}
+
+/// A kind of model that a corpus is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelFamily {
+    /// GPT-2: predicts the next token.
+    Gpt2,
+    /// BERT: fills in masked tokens.
+    Bert,
+}
+
+/// As it is written in a config file.
+impl fmt::Display for ModelFamily {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Gpt2 => "gpt2",
+            Self::Bert => "bert",
+        })
+    }
 }
 
 /// How documents lie in the files of a source.
@@ -55,6 +84,17 @@ pub enum SourceFormat {
     Parquet(ParquetConfig),
     /// One document per file.
     Text(TextTreeConfig),
+}
+
+impl SourceFormat {
+    /// Key or column that holds the text; empty where a document is a whole file.
+    pub(super) fn text_key(&self) -> &str {
+        match self {
+            Self::Jsonl(keys) => &keys.text_key,
+            Self::Parquet(columns) => &columns.text_column,
+            Self::Text(_) => "",
+        }
+    }
 }
 
 /// Table `[source.jsonl]`: one JSON object per line, in files named `*.jsonl`, `*.ndjson` or
@@ -116,14 +156,21 @@ pub struct TextTreeConfig {
 }
 
 impl SourceConfig {
-    /// A source of JSONL under the usual keys, named after its path.
-    pub fn jsonl(path: impl Into<PathBuf>) -> Self {
+    /// A source of the files that one path stands for, named after it.
+    pub fn new(path: impl Into<PathBuf>, format: SourceFormat) -> Self {
         let path = path.into();
         Self {
             name: path.display().to_string(),
             paths: vec![path],
-            format: SourceFormat::Jsonl(JsonlConfig::default()),
+            weight: None,
+            exclude_for: Vec::new(),
+            format,
         }
+    }
+
+    /// A source of JSONL under the usual keys, named after its path.
+    pub fn jsonl(path: impl Into<PathBuf>) -> Self {
+        Self::new(path, SourceFormat::Jsonl(JsonlConfig::default()))
     }
 
     /// Makes relative paths relative to `folder`, such as the one a config file lies in.
@@ -140,6 +187,10 @@ impl SourceConfig {
 struct WrittenSource {
     name: String,
     paths: Vec<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    exclude_for: Vec<ModelFamily>,
     #[serde(skip_serializing_if = "Option::is_none")]
     jsonl: Option<JsonlConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,14 +227,19 @@ impl TryFrom<WrittenSource> for SourceConfig {
         if written.paths.is_empty() {
             return Err(bad("names no path: list files or folders in `paths`"));
         }
-        Ok(Self { name: written.name, paths: written.paths, format })
+        if written.weight.is_some_and(|weight| !weight.is_finite() || weight <= 0.0) {
+            return Err(bad("has a weight that is no share: write a finite number above 0"));
+        }
+        let WrittenSource { name, paths, weight, exclude_for, .. } = written;
+        Ok(Self { name, paths, weight, exclude_for, format })
     }
 }
 
 impl From<SourceConfig> for WrittenSource {
     fn from(source: SourceConfig) -> Self {
-        let SourceConfig { name, paths, format } = source;
-        let mut written = Self { name, paths, jsonl: None, parquet: None, text: None };
+        let SourceConfig { name, paths, weight, exclude_for, format } = source;
+        let (jsonl, parquet, text) = (None, None, None);
+        let mut written = Self { name, paths, weight, exclude_for, jsonl, parquet, text };
         match format {
             SourceFormat::Jsonl(jsonl) => written.jsonl = Some(jsonl),
             SourceFormat::Parquet(parquet) => written.parquet = Some(parquet),
@@ -212,11 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn weight_and_excluded_models_are_read_and_written_where_they_are_set() {
+        let written = json!({
+            "name": "books", "paths": ["b/"], "weight": 0.25, "exclude_for": ["gpt2", "bert"],
+            "text": {"include": [], "exclude": []},
+        });
+        let source: SourceConfig = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(source.weight, Some(0.25));
+        assert_eq!(source.exclude_for, [ModelFamily::Gpt2, ModelFamily::Bert]);
+        assert_eq!(serde_json::to_value(&source).unwrap(), written);
+    }
+
+    #[test]
     fn sources_without_one_format_or_with_unknown_keys_are_refused() {
         for (written, message) in [
             (json!({"name": "a", "paths": ["x"]}), "names no format"),
             (json!({"name": "a", "paths": ["x"], "jsonl": {}, "text": {}}), "two formats"),
             (json!({"name": "a", "paths": [], "text": {}}), "names no path"),
+            (json!({"name": "a", "paths": ["x"], "text": {}, "weight": 0}), "write a finite"),
+            (json!({"name": "a", "paths": ["x"], "text": {}, "weight": -0.5}), "write a finite"),
+            (json!({"name": "a", "paths": ["x"], "text": {}, "weight": "1"}), "invalid type"),
+            (json!({"name": "a", "paths": ["x"], "text": {}, "exclude_for": ["gpt"]}), "gpt2"),
             (json!({"name": "a", "paths": ["x"], "jsonl": {"txt_key": "b"}}), "txt_key"),
             (json!({"name": "a", "paths": ["x"], "jsnl": {}}), "jsnl"),
         ] {

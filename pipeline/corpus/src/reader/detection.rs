@@ -23,7 +23,7 @@ impl SourceConfig {
             Content::Parquet => SourceFormat::Parquet(ParquetConfig::default()),
             Content::Text => SourceFormat::Text(TextTreeConfig::default()),
         };
-        Ok(Self { name: path.display().to_string(), paths: vec![path], format })
+        Ok(Self::new(path, format))
     }
 }
 

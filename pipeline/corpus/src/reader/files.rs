@@ -5,12 +5,14 @@
 //! what is hidden (a leading dot: an archive's `._part.jsonl` is no data) and links to folders
 //! (which may lead in a circle) are left out and listed, and a file whose name stands for no known
 //! form is refused. Links to files are read: caches of downloaded corpora are made of them. A file
-//! that is met twice in one run is refused, since its documents would all be there twice.
+//! that is met twice in one run is refused, since its documents would all be there twice, unless
+//! two sources read texts of it under different keys.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobSet, GlobSetBuilder};
@@ -25,11 +27,27 @@ use crate::CorpusError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceFile {
     pub(super) path: PathBuf,
-    pub(super) bytes: u64,
+    pub(super) stamp: Stamp,
     pub(super) form: Form,
     /// The file's path without links, which is the same under whatever name it is met.
     identity: PathBuf,
     is_link: bool,
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) bytes: u64,
+    /// When the file was last written, in nanoseconds since 1970.
+    pub(super) modified_ns: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &fs::Metadata) -> Self {
+        let seconds_ns = metadata.mtime().saturating_mul(1_000_000_000);
+        let modified_ns = seconds_ns.saturating_add(metadata.mtime_nsec());
+        Self { bytes: metadata.len(), modified_ns }
+    }
 }
 
 /// A file or folder that was left out though nobody asked for it.
@@ -72,8 +90,8 @@ impl fmt::Display for SkipReason {
 #[derive(Debug, Default)]
 pub(super) struct FileList {
     pub(super) skipped: Vec<Skipped>,
-    /// The path under which each file was met first.
-    met: HashMap<PathBuf, PathBuf>,
+    /// The path under which each file was met first, for each of the texts that it holds.
+    met: HashMap<(PathBuf, String), PathBuf>,
 }
 
 impl FileList {
@@ -84,8 +102,10 @@ impl FileList {
         for path in &source.paths {
             files.extend(list(path, &names, &mut self.skipped)?);
         }
+        let text = source.format.text_key();
         for file in &files {
-            if let Some(first) = self.met.insert(file.identity.clone(), file.path.clone()) {
+            let met = (file.identity.clone(), text.to_owned());
+            if let Some(first) = self.met.insert(met, file.path.clone()) {
                 return Err(CorpusError::FileTwice { path: file.path.clone(), first });
             }
         }
@@ -133,7 +153,7 @@ fn source_file(
             remedy: "Write its content to a file first".to_owned(),
         });
     }
-    Ok(SourceFile { path, bytes: metadata.len(), form, identity, is_link })
+    Ok(SourceFile { path, stamp: Stamp::of(metadata), form, identity, is_link })
 }
 
 /// What a source says about names.

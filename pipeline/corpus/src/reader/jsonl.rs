@@ -1,104 +1,91 @@
-//! The records of a JSONL file, one line each.
+//! The records of a block of lines.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use super::broken::{Break, FileProblem, Stop};
-use super::form::Form;
-use super::lines::{LineEnd, Lines};
+use super::block::{Origin, Parsed};
+use super::broken::{Break, FileProblem};
+use super::lines::{BlockEnd, LineBlock};
 use super::record::{self, Fault, Record};
 use super::reject::Reject;
 use super::{Item, JsonlConfig, OnBadLine};
-use crate::{CorpusError, Document, Provenance};
+use crate::{CorpusError, Document};
 
-/// The records of one file, in order.
-#[derive(Debug)]
-pub(super) struct JsonlReader {
-    lines: Lines,
-    keys: Arc<JsonlConfig>,
-    origin: Origin,
+impl LineBlock {
+    /// What its lines hold, up to the first that stops the run.
+    pub(super) fn parse(
+        &self,
+        keys: &JsonlConfig,
+        origin: &Origin,
+        on_bad_line: OnBadLine,
+    ) -> Parsed {
+        let (mut items, mut start, mut line_number) = (Vec::new(), 0, self.lines_before);
+        while start < self.bytes.len() {
+            line_number += 1;
+            let rest = &self.bytes[start..];
+            let feed = memchr::memchr(b'\n', rest);
+            let bytes = feed.map_or(rest, |feed| &rest[..feed]);
+            let line =
+                Line { bytes, offset: self.offset + start as u64, number: line_number, origin };
+            match record::parse(bytes, keys) {
+                Ok(record) => items.push(line.item(record)),
+                Err(_) if feed.is_none() && matches!(self.end, BlockEnd::Break(_)) => {
+                    // The rest of the line is lost, so that nothing can be said about the record
+                    // but why the file broke.
+                    line_number -= 1;
+                }
+                Err(_) if feed.is_none() && record::breaks_off(bytes, keys) => {
+                    let broken = self.break_at(line_number, FileProblem::HalfRecord);
+                    return Parsed::stopped(items, broken.into());
+                }
+                Err(fault) => match line.treat(fault, keys, on_bad_line) {
+                    Ok(item) => items.push(item),
+                    Err(error) => return Parsed::stopped(items, error.into()),
+                },
+            }
+            start += bytes.len() + 1;
+        }
+        match &self.end {
+            BlockEnd::More | BlockEnd::EndOfFile => Parsed::whole(items),
+            BlockEnd::Break(problem) => {
+                Parsed::stopped(items, self.break_at(line_number + 1, problem.clone()).into())
+            }
+        }
+    }
+
+    /// The break at the end of the block, in the line of this number.
+    fn break_at(&self, line: u64, problem: FileProblem) -> Break {
+        let byte_offset = self.offset + self.bytes.len() as u64;
+        Break { byte_offset, line: Some(line), problem, salvaged: None }
+    }
 }
 
-impl JsonlReader {
-    pub(super) fn open(
-        source: Arc<str>,
-        file: Arc<Path>,
-        form: Form,
-        keys: Arc<JsonlConfig>,
-    ) -> Result<Self, CorpusError> {
-        let lines = Lines::open(&file, form)?;
-        Ok(Self { lines, keys, origin: Origin { source, file, line: 0 } })
-    }
+/// A line without its line feed.
+struct Line<'b> {
+    bytes: &'b [u8],
+    /// Offset of the line in the text.
+    offset: u64,
+    number: u64,
+    origin: &'b Origin,
+}
 
-    /// Bytes of the file on disk that were read so far.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.lines.bytes_read()
-    }
-
-    /// The next record, or `None` at the end of the file.
-    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
-        self.origin.line += 1;
-        let in_line = self.origin.line;
-        let line = match self.lines.next_line() {
-            Ok(Some(line)) => line,
-            Ok(None) => return Ok(None),
-            Err(stop) => return Err(in_line_of(stop, in_line)),
-        };
-        let fault = match record::parse(line.bytes, &self.keys) {
-            Ok(record) => return Ok(Some(self.origin.item(record))),
-            Err(fault) => fault,
-        };
-        match line.end {
-            // The rest of the line is lost, so nothing can be said about the record but why the
-            // file broke.
-            LineEnd::Break => {
-                return self
-                    .lines
-                    .next_line()
-                    .map(|_| None)
-                    .map_err(|stop| in_line_of(stop, in_line));
-            }
-            LineEnd::EndOfFile if record::breaks_off(line.bytes, &self.keys) => {
-                return Err(Stop::from(Break {
-                    byte_offset: line.offset + line.bytes.len() as u64,
-                    line: Some(in_line),
-                    problem: FileProblem::HalfRecord,
-                    salvaged: None,
-                }));
-            }
-            LineEnd::Feed | LineEnd::EndOfFile => {}
-        }
-        let reject = |fault| self.origin.reject(line.offset, fault);
+impl Line<'_> {
+    /// What is made of a line with a fault.
+    fn treat(
+        &self,
+        fault: Fault,
+        keys: &JsonlConfig,
+        on_bad_line: OnBadLine,
+    ) -> Result<Item, CorpusError> {
         match on_bad_line {
-            OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(reject(fault))).into()),
-            OnBadLine::Skip => Ok(Some(Item::Rejected(reject(fault)))),
-            OnBadLine::Replace => Ok(Some(match record::parse_replacing(line.bytes, &self.keys) {
-                Ok(record) => self.origin.repaired(record, reject(fault)),
-                Err(lasting) => Item::Rejected(reject(lasting)),
-            })),
+            OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(self.reject(fault)))),
+            OnBadLine::Skip => Ok(Item::Rejected(self.reject(fault))),
+            OnBadLine::Replace => Ok(match record::parse_replacing(self.bytes, keys) {
+                Ok(record) => self.repaired(record, fault),
+                Err(lasting) => Item::Rejected(self.reject(lasting)),
+            }),
         }
     }
-}
 
-/// `stop` with the line at which it was met.
-fn in_line_of(stop: Stop, line: u64) -> Stop {
-    match stop {
-        Stop::Broken(at) => Stop::from(Break { line: Some(line), ..*at }),
-        failed @ Stop::Failed(_) => failed,
-    }
-}
-
-/// Where the record that is read stands.
-#[derive(Debug)]
-struct Origin {
-    source: Arc<str>,
-    file: Arc<Path>,
-    line: u64,
-}
-
-impl Origin {
     fn item(&self, record: Record) -> Item {
-        let provenance = self.provenance(record.id);
+        let provenance = self.origin.provenance(Some(self.number), record.id);
         match record.text {
             Some(text) => Item::Document(Document { provenance, title: record.title, text }),
             None => Item::NullText(provenance),
@@ -106,31 +93,22 @@ impl Origin {
     }
 
     /// A record that reads after replacing; one without text lost nothing by it.
-    fn repaired(&self, record: Record, mut repair: Reject) -> Item {
+    fn repaired(&self, record: Record, fault: Fault) -> Item {
         match self.item(record) {
             Item::Document(document) => {
-                repair.provenance = document.provenance.clone();
-                Item::Repaired(document, repair)
+                let provenance = document.provenance.clone();
+                Item::Repaired(document, Reject { provenance, ..self.reject(fault) })
             }
             other => other,
         }
     }
 
-    fn reject(&self, line_offset: u64, fault: Fault) -> Reject {
+    fn reject(&self, fault: Fault) -> Reject {
         Reject {
-            provenance: self.provenance(None),
+            provenance: self.origin.provenance(Some(self.number), None),
             column: None,
-            byte_offset: line_offset + fault.offset as u64,
+            byte_offset: self.offset + fault.offset as u64,
             reason: fault.reason,
-        }
-    }
-
-    fn provenance(&self, id: Option<String>) -> Provenance {
-        Provenance {
-            source: self.source.clone(),
-            file: self.file.clone(),
-            line: Some(self.line),
-            id,
         }
     }
 }

@@ -1,186 +1,211 @@
-//! The lines of a file, plain or compressed, each lent from where its bytes already lie.
+//! A file of lines, plain or compressed, cut into blocks of whole lines.
 //!
-//! Plain files are mapped into memory and nothing is copied. Of compressed ones a piece is decoded
-//! at a time into one buffer that is used again; only the line that crosses the end of the buffer
-//! moves, to its beginning. The buffer grows to the longest line of the file, never to the file.
+//! Cutting is the one part of reading that goes through a file from front to back, so it does as
+//! little as can be: it reads or decodes into the block's own buffer, looks for the last line feed,
+//! and counts the others. Bytes move once more only where a line crosses the end of a block.
+//!
+//! Plain files are read and not mapped: a process that cuts a mapped file short ends this one with
+//! a signal, and to copy a block costs no more than the page faults of a map.
 
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::broken::{Break, FileProblem, Stop};
+use super::broken::FileProblem;
 use super::compression::{Decoder, ReadFault};
 use super::form::{Form, check_encoding};
 use super::growth::grow;
 use crate::CorpusError;
-use crate::mapped::MappedFile;
 
-/// First size of the buffer of a compressed file, in bytes.
-const BUFFER_BYTES: usize = 256 * 1024;
+/// Bytes of text that a block holds, unless one line is longer.
+const BLOCK_BYTES: usize = 1 << 20;
 
-/// The lines of one file, in order.
+/// Bytes of compressed text that are passed over at a time.
+const SKIPPED_BYTES: usize = 16 << 20;
+
+/// The blocks of one file, in order.
 #[derive(Debug)]
-pub(super) enum Lines {
-    Mapped(MappedLines),
-    Decoded(Box<DecodedLines>),
+pub(super) struct LineBlocks {
+    path: Arc<Path>,
+    form: Form,
+    stream: Stream,
+    /// The beginning of a line whose end is yet to be read.
+    rest: Vec<u8>,
+    /// Offset of the next block in the text.
+    offset: u64,
+    /// Lines before the next block.
+    lines: u64,
+    /// Bytes of text that are still to be passed over before the next block.
+    to_skip: u64,
 }
 
-/// A line without its line feed.
+/// The bytes of a file's text.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
-    pub(super) bytes: &'a [u8],
-    /// Offset of the line in the text.
+enum Stream {
+    Plain(File),
+    Packed(Box<Decoder>),
+}
+
+/// Whole lines of a file, with their line feeds.
+#[derive(Debug)]
+pub(super) struct LineBlock {
+    pub(super) bytes: Vec<u8>,
+    /// Offset of the first line in the text.
     pub(super) offset: u64,
-    pub(super) end: LineEnd,
+    /// Lines of the file before the first.
+    pub(super) lines_before: u64,
+    pub(super) end: BlockEnd,
 }
 
-/// What stands after a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineEnd {
-    /// A line feed.
-    Feed,
-    /// The end of the file.
+/// What stands behind a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum BlockEnd {
+    /// Another block.
+    More,
+    /// The end of the file. Its last line may lack the line feed.
     EndOfFile,
-    /// A place at which the file cannot be read on: the line may be longer. The next line is that
-    /// error.
-    Break,
+    /// A place at which the file cannot be read on. The last line may be longer.
+    Break(FileProblem),
 }
 
-impl Lines {
+impl LineBlocks {
     /// Opens a file whose first bytes must fit its form.
     pub(super) fn open(path: &Arc<Path>, form: Form) -> Result<Self, CorpusError> {
-        Ok(match form.compression {
-            None => {
-                let bytes = MappedFile::open(path)?;
-                form.check_first_bytes(path, &bytes)?;
-                Self::Mapped(MappedLines { bytes, position: 0 })
-            }
-            Some(compression) => {
-                let decoder = Decoder::open(path, form, compression)?;
-                Self::Decoded(Box::new(DecodedLines::new(path.clone(), decoder, BUFFER_BYTES)))
-            }
+        let stream = match form.compression {
+            None => Stream::Plain(File::open(path).map_err(CorpusError::io("open", path))?),
+            Some(compression) => Stream::Packed(Box::new(Decoder::open(path, form, compression)?)),
+        };
+        Ok(Self {
+            path: path.clone(),
+            form,
+            stream,
+            rest: Vec::new(),
+            offset: 0,
+            lines: 0,
+            to_skip: 0,
         })
     }
 
-    /// The next line, or `None` at the end of the file.
-    pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, Stop> {
-        match self {
-            Self::Mapped(lines) => Ok(lines.next_line()),
-            Self::Decoded(lines) => lines.next_line(),
+    /// Goes on behind the first `text_bytes` bytes of text, which are `lines` whole lines.
+    pub(super) fn skip(&mut self, text_bytes: u64, lines: u64) -> Result<(), CorpusError> {
+        (self.offset, self.lines) = (text_bytes, lines);
+        match &mut self.stream {
+            Stream::Plain(file) => {
+                let start = SeekFrom::Start(text_bytes);
+                file.seek(start).map_err(CorpusError::io("read", &self.path))?;
+            }
+            Stream::Packed(_) => self.to_skip = text_bytes,
         }
+        Ok(())
     }
 
     /// Bytes of the file on disk that were read so far.
     pub(super) fn bytes_read(&self) -> u64 {
-        match self {
-            Self::Mapped(lines) => lines.position as u64,
-            Self::Decoded(lines) => lines.decoder.bytes_taken(),
+        match &self.stream {
+            Stream::Plain(_) => self.offset,
+            Stream::Packed(decoder) => decoder.bytes_taken(),
         }
     }
-}
 
-/// The lines of a file that is mapped into memory.
-#[derive(Debug)]
-pub(super) struct MappedLines {
-    bytes: MappedFile,
-    /// Offset of the next line.
-    position: usize,
-}
-
-impl MappedLines {
-    fn next_line(&mut self) -> Option<Line<'_>> {
-        let start = self.position;
-        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
-        let feed = memchr::memchr(b'\n', rest);
-        let bytes = feed.map_or(rest, |feed| &rest[..feed]);
-        let end = if feed.is_some() { LineEnd::Feed } else { LineEnd::EndOfFile };
-        self.position = (start + bytes.len() + 1).min(self.bytes.len());
-        Some(Line { bytes, offset: start as u64, end })
-    }
-}
-
-/// The lines of a file that is decoded piece by piece.
-#[derive(Debug)]
-pub(super) struct DecodedLines {
-    path: Arc<Path>,
-    decoder: Decoder,
-    /// Decoded bytes: those before `start` were handed out, those from `filled` on are yet to be
-    /// filled.
-    buffer: Vec<u8>,
-    start: usize,
-    filled: usize,
-    /// Offset in the text of the byte at `start`.
-    offset: u64,
-    /// How the text ends, once that is known.
-    end: Option<TextEnd>,
-}
-
-#[derive(Debug)]
-enum TextEnd {
-    Sound,
-    Broken(FileProblem),
-}
-
-impl DecodedLines {
-    fn new(path: Arc<Path>, decoder: Decoder, buffer_bytes: usize) -> Self {
-        let buffer = vec![0; buffer_bytes];
-        Self { path, decoder, buffer, start: 0, filled: 0, offset: 0, end: None }
+    /// Lines before the next block.
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
     }
 
-    fn next_line(&mut self) -> Result<Option<Line<'_>>, Stop> {
-        let mut searched = 0;
+    /// Offset of the next block in the text.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next block. It is empty at the end of a file whose last line was in the block before,
+    /// and while compressed text is passed over.
+    pub(super) fn next_block(&mut self) -> Result<LineBlock, CorpusError> {
+        if self.to_skip > 0 {
+            self.skip_some()?;
+            return Ok(self.block(Vec::new(), BlockEnd::More));
+        }
+        let mut bytes = mem::take(&mut self.rest);
+        let mut target = bytes.len() + BLOCK_BYTES;
         loop {
-            let pending = &self.buffer[self.start..self.filled];
-            if let Some(feed) = memchr::memchr(b'\n', &pending[searched..]) {
-                return Ok(Some(self.take(searched + feed, LineEnd::Feed)));
+            let searched = bytes.len();
+            let end = self.fill(&mut bytes, target)?;
+            if searched == 0 && self.offset == 0 {
+                self.check_first_bytes(&bytes)?;
             }
-            searched = pending.len();
-            match &self.end {
-                None => self.decode_more()?,
-                Some(TextEnd::Sound) if searched == 0 => return Ok(None),
-                Some(TextEnd::Sound) => return Ok(Some(self.take(searched, LineEnd::EndOfFile))),
-                Some(TextEnd::Broken(problem)) if searched == 0 => {
-                    return Err(Stop::from(Break {
-                        byte_offset: self.offset,
-                        line: None,
-                        problem: problem.clone(),
-                        salvaged: None,
-                    }));
-                }
-                Some(TextEnd::Broken(_)) => return Ok(Some(self.take(searched, LineEnd::Break))),
+            if end != BlockEnd::More {
+                return Ok(self.block(bytes, end));
             }
+            if let Some(feed) = memchr::memrchr(b'\n', &bytes[searched..]) {
+                self.rest = bytes.split_off(searched + feed + 1);
+                return Ok(self.block(bytes, end));
+            }
+            target = 2 * bytes.len();
         }
     }
 
-    /// Hands out the next `length` bytes as a line that ends in `end`.
-    fn take(&mut self, length: usize, end: LineEnd) -> Line<'_> {
-        let (start, offset) = (self.start, self.offset);
-        let taken = length + usize::from(end == LineEnd::Feed);
-        self.start += taken;
-        self.offset += taken as u64;
-        Line { bytes: &self.buffer[start..start + length], offset, end }
+    /// The block of `bytes`, behind which the next one begins.
+    fn block(&mut self, bytes: Vec<u8>, end: BlockEnd) -> LineBlock {
+        let (offset, lines_before) = (self.offset, self.lines);
+        self.offset += bytes.len() as u64;
+        self.lines += memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        LineBlock { bytes, offset, lines_before, end }
     }
 
-    /// Decodes at least one byte after the line that has begun, or finds the end.
-    fn decode_more(&mut self) -> Result<(), CorpusError> {
-        self.buffer.copy_within(self.start..self.filled, 0);
-        self.filled -= self.start;
-        self.start = 0;
-        if self.filled == self.buffer.len() {
-            grow(&mut self.buffer, 2 * self.filled, &self.path)?;
-        }
-        match self.decoder.read(&mut self.buffer[self.filled..]) {
-            Ok(0) => self.end = Some(TextEnd::Sound),
-            Ok(count) => {
-                self.filled += count;
-                if self.offset == 0 {
-                    check_encoding(&self.path, &self.buffer[..self.filled])?;
+    /// Reads on until `bytes` are `target` bytes, or the file ends.
+    fn fill(&mut self, bytes: &mut Vec<u8>, target: usize) -> Result<BlockEnd, CorpusError> {
+        let mut filled = bytes.len();
+        grow(bytes, target, &self.path)?;
+        let end = loop {
+            if filled == bytes.len() {
+                break BlockEnd::More;
+            }
+            match self.stream.read(&mut bytes[filled..]) {
+                Ok(0) => break BlockEnd::EndOfFile,
+                Ok(count) => filled += count,
+                Err(ReadFault::System(error)) => {
+                    return Err(CorpusError::io("read", &self.path)(error));
                 }
+                Err(ReadFault::Content(problem)) => break BlockEnd::Break(problem),
             }
-            Err(ReadFault::System(error)) => {
-                return Err(CorpusError::io("read", &self.path)(error));
-            }
-            Err(ReadFault::Content(problem)) => self.end = Some(TextEnd::Broken(problem)),
+        };
+        bytes.truncate(filled);
+        Ok(end)
+    }
+
+    /// Passes over some of the text that is to be skipped.
+    fn skip_some(&mut self) -> Result<(), CorpusError> {
+        let mut bytes = Vec::new();
+        let count = SKIPPED_BYTES.min(usize::try_from(self.to_skip).unwrap_or(usize::MAX));
+        if self.fill(&mut bytes, count)? != BlockEnd::More {
+            let end = io::ErrorKind::UnexpectedEof.into();
+            return Err(CorpusError::io("go on with", &self.path)(end));
         }
+        self.to_skip -= count as u64;
         Ok(())
+    }
+
+    /// Refuses a file that is not what its name says.
+    fn check_first_bytes(&self, first: &[u8]) -> Result<(), CorpusError> {
+        match &self.stream {
+            Stream::Plain(_) => self.form.check_first_bytes(&self.path, first),
+            Stream::Packed(_) => check_encoding(&self.path, first),
+        }
+    }
+}
+
+impl Stream {
+    /// Reads on into `buffer`; 0 at the sound end of the text.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, ReadFault> {
+        match self {
+            Self::Packed(decoder) => decoder.read(buffer),
+            Self::Plain(file) => loop {
+                match file.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other.map_err(ReadFault::System),
+                }
+            },
+        }
     }
 }

@@ -15,6 +15,7 @@
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file,
 //!   and what is done then.
 
+mod block;
 mod broken;
 mod columns;
 mod compression;
@@ -34,21 +35,28 @@ mod pattern;
 mod policy;
 mod record;
 mod reject;
+mod state;
 mod text_file;
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::{mem, vec};
 
+use block::{BlockPlace, Parsed, Position};
+pub use block::{ParsedBlock, RecordBlock};
 use broken::{Break, Stop};
 pub use broken::{BrokenFile, FileProblem};
-pub use config::{JsonlConfig, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig};
+pub use config::{
+    JsonlConfig, ModelFamily, ParquetConfig, SourceConfig, SourceFormat, TextTreeConfig,
+};
 use files::FileList;
 pub use files::{SkipReason, Skipped};
 pub use open_file::InputFile;
-use open_file::{Keys, ListedFile, OpenFile};
+use open_file::{Cut, Keys, ListedFile, OpenFile};
 pub use policy::{OnBadFile, OnBadLine, ReadPolicy};
 pub use reject::{PresentKeys, Reject, RejectReason};
+pub use state::ReadState;
 
 use crate::{CorpusError, Document, Provenance};
 
@@ -73,18 +81,52 @@ impl Item {
 }
 
 /// Iterator over the documents of all sources. After an error it ends.
+///
+/// The iterator cuts, parses and accepts one block after the other. Whoever has threads takes the
+/// three steps apart: [`next_block`](Self::next_block) in order, [`RecordBlock::parse`] anywhere,
+/// [`accept`](Self::accept) in order again. Both ways give the same items and errors.
 #[derive(Debug)]
 pub struct Sources {
     policy: ReadPolicy,
-    /// Files still to open, the next one last.
-    pending: Vec<ListedFile>,
-    current: Option<OpenFile>,
-    /// Bytes on disk of files that are done with.
-    finished_bytes: u64,
+    files: Vec<ListedFile>,
+    cutter: Cutter,
+    accepted: Accepted,
+    /// Items of the block that the iterator accepted last, and the error that follows them.
+    ready: vec::IntoIter<Item>,
+    failure: Option<CorpusError>,
     total_bytes: u64,
     skipped: Vec<Skipped>,
+}
+
+/// The side of [`Sources`] that cuts blocks out of files.
+#[derive(Debug, Default)]
+struct Cutter {
+    /// Index of the file that is open, or is opened next.
+    file: usize,
+    open: Option<OpenFile>,
+    /// Where the file that is opened next is read from.
+    start: Position,
+    /// Blocks cut so far.
+    blocks: u64,
+}
+
+/// The side of [`Sources`] that takes parsed blocks back.
+#[derive(Debug, Default)]
+struct Accepted {
+    /// Blocks accepted so far.
+    blocks: u64,
+    /// Index of the file whose blocks are accepted.
+    file: u32,
+    /// How far it is accepted.
+    position: Position,
+    /// Documents accepted of it.
+    documents: u64,
+    /// Bytes of it on disk that are read with what is accepted.
+    bytes_read: u64,
+    /// Bytes on disk of the files before it.
+    finished_bytes: u64,
     broken: Vec<BrokenFile>,
-    empty_files: Vec<Arc<Path>>,
+    empty_files: Vec<u32>,
 }
 
 impl Sources {
@@ -93,13 +135,13 @@ impl Sources {
     /// # Errors
     ///
     /// A path that does not exist, a folder or glob without a file, a file of a form that is not
-    /// read, a file that is named twice, a bad pattern, two sources of one name, or no source at
-    /// all.
+    /// read, a file that is named twice for the same text, a bad pattern, two sources of one name,
+    /// or no source at all.
     pub fn open(sources: &[SourceConfig], policy: ReadPolicy) -> Result<Self, CorpusError> {
-        let (mut list, mut pending) = (FileList::default(), Vec::new());
+        let (mut list, mut files) = (FileList::default(), Vec::new());
         for source in sources {
             let (name, keys) = (Arc::from(source.name.as_str()), Keys::of(&source.format));
-            pending.extend(
+            files.extend(
                 list.add(source)?
                     .into_iter()
                     .map(|file| ListedFile::new(Arc::clone(&name), file, keys.clone())),
@@ -107,23 +149,21 @@ impl Sources {
         }
         check_sources(sources)?;
         report_skipped(&list.skipped);
-        let total_bytes = pending.iter().map(ListedFile::bytes).sum();
-        pending.reverse();
         Ok(Self {
             policy,
-            pending,
-            current: None,
-            finished_bytes: 0,
-            total_bytes,
+            total_bytes: files.iter().map(ListedFile::bytes).sum(),
+            files,
+            cutter: Cutter::default(),
+            accepted: Accepted::default(),
+            ready: Vec::new().into_iter(),
+            failure: None,
             skipped: list.skipped,
-            broken: Vec::new(),
-            empty_files: Vec::new(),
         })
     }
 
-    /// The files that are still to be read, in result order.
+    /// All files of the input, in result order.
     pub fn files(&self) -> impl Iterator<Item = InputFile<'_>> {
-        self.pending.iter().rev().map(ListedFile::as_input)
+        self.files.iter().zip(0..).map(|(file, index)| file.as_input(index))
     }
 
     /// Bytes of all files together, as they lie on disk.
@@ -131,9 +171,9 @@ impl Sources {
         self.total_bytes
     }
 
-    /// Bytes read so far, as they lie on disk.
+    /// Bytes read so far, as they lie on disk: those of what is accepted.
     pub fn bytes_read(&self) -> u64 {
-        self.finished_bytes + self.current.as_ref().map_or(0, OpenFile::bytes_read)
+        self.accepted.finished_bytes + self.accepted.bytes_read
     }
 
     /// Files and folders that were left out though nobody asked for it.
@@ -141,62 +181,131 @@ impl Sources {
         &self.skipped
     }
 
-    /// Files read so far of which only the beginning could be read, under
+    /// Files accepted so far of which only the beginning could be read, under
     /// [`OnBadFile::KeepPrefix`].
     pub fn broken(&self) -> &[BrokenFile] {
-        &self.broken
+        &self.accepted.broken
     }
 
-    /// Files read so far that held no record at all, not even one that cannot be read.
-    pub fn empty_files(&self) -> &[Arc<Path>] {
-        &self.empty_files
+    /// Files accepted so far that held no record at all, not even one that cannot be read.
+    pub fn empty_files(&self) -> impl Iterator<Item = &Path> {
+        self.accepted.empty_files.iter().map(|&file| &**self.files[file as usize].path())
     }
 
-    /// The next item of the open file, or of the next file; `None` after the last.
-    fn advance(&mut self) -> Result<Option<Item>, CorpusError> {
-        loop {
-            let Some(file) = &mut self.current else {
-                let Some(next) = self.pending.pop() else { return Ok(None) };
-                self.current = Some(next.open()?);
-                continue;
-            };
-            let item = match file.next_item(self.policy.on_bad_line) {
-                Ok(Some(item)) => return Ok(Some(item)),
-                Ok(None) => {
-                    file.check_unchanged()?;
-                    if let Some(path) = file.if_empty() {
-                        tracing::warn!("{}: holds no record", path.display());
-                        self.empty_files.push(path);
-                    }
-                    None
-                }
-                Err(Stop::Broken(at)) => {
-                    file.check_unchanged()?;
-                    self.break_off(&at)?
-                }
-                Err(Stop::Failed(error)) => return Err(error),
-            };
-            self.finished_bytes += self.current.take().map_or(0, |file| file.bytes());
-            if item.is_some() {
-                return Ok(item);
+    /// Cuts the next records out of their file; `None` after the last file. A file that cannot be
+    /// read gives a block too, the last of all, and accepting it fails: an error has its place in
+    /// the order of the input, however many blocks were cut before it came up.
+    pub fn next_block(&mut self) -> Option<RecordBlock> {
+        let file = self.files.get(self.cutter.file)?;
+        let index = self.cutter.file as u32;
+        let cut = match self.cutter.next_cut(file) {
+            Ok(cut) => cut,
+            Err(error) => {
+                self.cutter.file = self.files.len();
+                Cut::failed(error)
             }
+        };
+        if cut.is_last {
+            self.cutter.open = None;
+            self.cutter.file += 1;
+        }
+        let place = BlockPlace {
+            number: self.cutter.blocks,
+            file: index,
+            is_last: cut.is_last,
+            end: cut.end,
+            bytes_read: cut.bytes_read.min(file.bytes()),
+        };
+        self.cutter.blocks += 1;
+        let (origin, on_bad_line) = (file.origin().clone(), self.policy.on_bad_line);
+        Some(RecordBlock { place, origin, on_bad_line, content: cut.content })
+    }
+
+    /// Takes the next block back and hands its items out.
+    ///
+    /// # Errors
+    ///
+    /// What stops the run under its [`ReadPolicy`]: a record that cannot be read, or a file that
+    /// breaks off. A file that changed since it was listed, or cannot be read at all.
+    ///
+    /// # Panics
+    ///
+    /// If blocks are not accepted in the order in which they were cut.
+    pub fn accept(&mut self, block: ParsedBlock) -> Result<Vec<Item>, CorpusError> {
+        match self.accept_until_failure(block) {
+            (items, None) => Ok(items),
+            (_, Some(error)) => Err(error),
         }
     }
 
-    /// Fails, or notes that the open file breaks off; what could be read of its last document is
-    /// still an item.
-    fn break_off(&mut self, at: &Break) -> Result<Option<Item>, CorpusError> {
-        let Some(file) = &self.current else { return Ok(None) };
-        let mut broken = file.broken_at(at);
+    /// The items of a block, and the error that comes behind them.
+    fn accept_until_failure(&mut self, block: ParsedBlock) -> (Vec<Item>, Option<CorpusError>) {
+        let ParsedBlock { place, parsed: Parsed { mut items, stop } } = block;
+        assert_eq!(place.number, self.accepted.blocks, "blocks are accepted in order");
+        self.accepted.blocks += 1;
+        self.accepted.file = place.file;
+        self.accepted.position = place.end;
+        self.accepted.bytes_read = place.bytes_read;
+        self.accepted.documents += items.iter().filter(|item| item.is_document()).count() as u64;
+        let result = match stop {
+            Some(Stop::Failed(error)) => Err(error),
+            Some(Stop::Broken(at)) => self.break_off(*at).map(|salvaged| items.extend(salvaged)),
+            None if place.is_last => self.files[place.file as usize].check_unchanged(),
+            None => Ok(()),
+        };
+        if result.is_ok() && place.is_last {
+            self.finish_file();
+        }
+        (items, result.err())
+    }
+
+    /// Fails, or notes that the file breaks off; what could be read of its last document is still
+    /// an item.
+    fn break_off(&mut self, at: Break) -> Result<Option<Item>, CorpusError> {
+        let file = &self.files[self.accepted.file as usize];
+        file.check_unchanged()?;
+        let mut broken = BrokenFile {
+            file: self.accepted.file,
+            path: file.path().clone(),
+            documents: self.accepted.documents,
+            byte_offset: at.byte_offset,
+            line: at.line,
+            problem: at.problem,
+        };
         match self.policy.on_bad_file {
             OnBadFile::Fail => Err(CorpusError::BrokenFile(Box::new(broken))),
             OnBadFile::KeepPrefix => {
                 tracing::warn!("{broken}; what stands before the break is kept");
                 broken.documents += u64::from(at.salvaged.as_ref().is_some_and(Item::is_document));
-                self.broken.push(broken);
-                Ok(at.salvaged.clone())
+                self.accepted.broken.push(broken);
+                Ok(at.salvaged)
             }
         }
+    }
+
+    /// Goes on to the next file.
+    fn finish_file(&mut self) {
+        let accepted = &mut self.accepted;
+        let file = &self.files[accepted.file as usize];
+        let is_broken = accepted.broken.last().is_some_and(|it| it.file == accepted.file);
+        if accepted.position.records == 0 && !is_broken {
+            tracing::warn!("{}: holds no record", file.path().display());
+            accepted.empty_files.push(accepted.file);
+        }
+        accepted.finished_bytes += file.bytes();
+        accepted.file += 1;
+        (accepted.position, accepted.documents, accepted.bytes_read) = Default::default();
+    }
+}
+
+impl Cutter {
+    /// The next records of `file`, which is opened where it is not.
+    fn next_cut(&mut self, file: &ListedFile) -> Result<Cut, CorpusError> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(file.open(mem::take(&mut self.start))?),
+        };
+        open.next_cut()
     }
 }
 
@@ -204,13 +313,18 @@ impl Iterator for Sources {
     type Item = Result<Item, CorpusError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let item = self.advance();
-        if item.is_err() {
-            self.pending.clear();
-            self.finished_bytes = self.bytes_read();
-            self.current = None;
+        loop {
+            if let Some(item) = self.ready.next() {
+                return Some(Ok(item));
+            }
+            if let Some(error) = self.failure.take() {
+                self.cutter.file = self.files.len();
+                return Some(Err(error));
+            }
+            let block = self.next_block()?.parse();
+            let (items, failure) = self.accept_until_failure(block);
+            (self.ready, self.failure) = (items.into_iter(), failure);
         }
-        item.transpose()
     }
 }
 

@@ -1,24 +1,23 @@
-//! One file of a source, before it is opened and while it is read.
+//! One file of a source, before it is opened and while it is cut into blocks.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::broken::{Break, BrokenFile, Stop};
-use super::files::SourceFile;
+use super::block::{Content, Origin, Position};
+use super::files::{SourceFile, Stamp};
 use super::form::Form;
-use super::jsonl::JsonlReader;
-use super::parquet_file::ParquetReader;
-use super::text_file::TextReader;
-use super::{Item, JsonlConfig, OnBadLine, ParquetConfig, SourceFormat};
+use super::lines::{BlockEnd, LineBlocks};
+use super::parquet_file::RowBlocks;
+use super::text_file::TextFile;
+use super::{JsonlConfig, ParquetConfig, SourceFormat};
 use crate::CorpusError;
 
-/// A file that is still to be opened.
+/// A file of the input, as it was listed.
 #[derive(Debug)]
 pub(super) struct ListedFile {
-    source: Arc<str>,
-    path: Arc<Path>,
-    bytes: u64,
+    origin: Origin,
+    stamp: Stamp,
     form: Form,
     keys: Keys,
 }
@@ -26,12 +25,16 @@ pub(super) struct ListedFile {
 /// A file of the input, as its listing tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputFile<'s> {
+    /// Its place among all files of the input, in result order.
+    pub index: u32,
     /// Name of its source.
     pub source: &'s str,
     /// The file.
     pub path: &'s Path,
     /// Size on disk.
     pub bytes: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub modified_ns: i64,
 }
 
 /// The formats of [`SourceFormat`], with what a reader of a file needs of them.
@@ -54,109 +57,128 @@ impl Keys {
 
 impl ListedFile {
     pub(super) fn new(source: Arc<str>, file: SourceFile, keys: Keys) -> Self {
-        Self { source, path: file.path.into(), bytes: file.bytes, form: file.form, keys }
+        let origin = Origin { source, file: file.path.into() };
+        Self { origin, stamp: file.stamp, form: file.form, keys }
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.origin.file
     }
 
     /// Size of the file on disk.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.stamp.bytes
     }
 
-    pub(super) fn as_input(&self) -> InputFile<'_> {
-        InputFile { source: &self.source, path: &self.path, bytes: self.bytes }
+    pub(super) fn as_input(&self, index: u32) -> InputFile<'_> {
+        InputFile {
+            index,
+            source: &self.origin.source,
+            path: self.path(),
+            bytes: self.stamp.bytes,
+            modified_ns: self.stamp.modified_ns,
+        }
     }
 
-    pub(super) fn open(self) -> Result<OpenFile, CorpusError> {
-        let Self { source, path, bytes, form, keys } = self;
-        check_length(&path, bytes)?;
-        let reader = match keys {
+    /// Opens the file to be read from `start` on.
+    pub(super) fn open(&self, start: Position) -> Result<OpenFile, CorpusError> {
+        self.check_unchanged()?;
+        let path = self.path();
+        let reader = match &self.keys {
             Keys::Jsonl(keys) => {
-                Reader::Jsonl(JsonlReader::open(source, path.clone(), form, keys)?)
+                let mut lines = LineBlocks::open(path, self.form)?;
+                if start.text_bytes > 0 {
+                    lines.skip(start.text_bytes, start.records)?;
+                }
+                Reader::Lines(Box::new(lines), keys.clone())
             }
             Keys::Parquet(columns) => {
-                Reader::Parquet(ParquetReader::new(source, path.clone(), columns))
+                let rows = RowBlocks::new(path.clone(), columns.clone(), start.records);
+                Reader::Rows(Box::new(rows), columns.clone())
             }
-            Keys::Text => Reader::Text(TextReader::new(source, path.clone(), form)),
+            Keys::Text => Reader::Text(TextFile::new(self.form, self.bytes())),
         };
-        Ok(OpenFile { path, bytes, documents: 0, has_records: false, reader })
+        Ok(OpenFile { reader })
+    }
+
+    /// Refuses a file that is not as it was listed: what is read of it would be neither the file
+    /// that was listed nor the one that it becomes.
+    pub(super) fn check_unchanged(&self) -> Result<(), CorpusError> {
+        let path = self.path();
+        let metadata = fs::metadata(path).map_err(CorpusError::io("read", path))?;
+        let found = Stamp::of(&metadata);
+        if found == self.stamp {
+            return Ok(());
+        }
+        let (path, listed) = (path.to_path_buf(), self.stamp.bytes);
+        Err(CorpusError::ChangedFile { path, listed, found: found.bytes })
     }
 }
 
-/// Refuses a file that is not `listed` bytes long: it is still written, and what is read of it
-/// would be neither the file that was listed nor the one that it becomes.
-fn check_length(path: &Path, listed: u64) -> Result<(), CorpusError> {
-    let found = fs::metadata(path).map_err(CorpusError::io("read", path))?.len();
-    if found == listed {
-        return Ok(());
-    }
-    Err(CorpusError::ChangedFile { path: path.to_owned(), listed, found })
-}
-
-/// A file that is being read.
+/// A file that is being cut into blocks.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    path: Arc<Path>,
-    bytes: u64,
-    /// Documents read from it so far.
-    documents: u64,
-    /// Whether anything was found in it: a document, or a record that cannot be read.
-    has_records: bool,
     reader: Reader,
 }
 
 #[derive(Debug)]
 enum Reader {
-    Jsonl(JsonlReader),
-    Parquet(ParquetReader),
-    Text(TextReader),
+    Lines(Box<LineBlocks>, Arc<JsonlConfig>),
+    Rows(Box<RowBlocks>, Arc<ParquetConfig>),
+    Text(TextFile),
+}
+
+/// What was cut out of a file.
+pub(super) struct Cut {
+    pub(super) content: Content,
+    /// Whether nothing follows.
+    pub(super) is_last: bool,
+    /// Where the next block begins.
+    pub(super) end: Position,
+    /// Bytes of the file on disk that are read so far.
+    pub(super) bytes_read: u64,
+}
+
+impl Cut {
+    /// What is cut out of a file that cannot be read: the last of it.
+    pub(super) fn failed(error: CorpusError) -> Self {
+        let (content, end) = (Content::Failed(error), Position::default());
+        Self { content, is_last: true, end, bytes_read: 0 }
+    }
 }
 
 impl OpenFile {
-    /// The next item, or `None` at the end of the file.
-    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
-        let item = match &mut self.reader {
-            Reader::Jsonl(reader) => reader.next_item(on_bad_line),
-            Reader::Parquet(reader) => reader.next_item(on_bad_line),
-            Reader::Text(reader) => reader.next_item(on_bad_line),
-        }?;
-        self.has_records |= item.is_some();
-        self.documents += u64::from(item.as_ref().is_some_and(Item::is_document));
-        Ok(item)
-    }
-
-    /// The file, where it is read to its end and held no record at all.
-    pub(super) fn if_empty(&self) -> Option<Arc<Path>> {
-        (!self.has_records).then(|| self.path.clone())
-    }
-
-    /// Size of the file on disk.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Bytes of the file on disk that were read so far; never more than were listed.
-    pub(super) fn bytes_read(&self) -> u64 {
-        let read = match &self.reader {
-            Reader::Jsonl(reader) => reader.bytes_read(),
-            Reader::Parquet(reader) => reader.bytes_read(),
-            Reader::Text(_) => 0,
-        };
-        read.min(self.bytes)
-    }
-
-    /// Refuses a file that is no longer as long as it was when it was listed.
-    pub(super) fn check_unchanged(&self) -> Result<(), CorpusError> {
-        check_length(&self.path, self.bytes)
-    }
-
-    /// What is said of this file, which breaks off at `at`.
-    pub(super) fn broken_at(&self, at: &Break) -> BrokenFile {
-        BrokenFile {
-            path: self.path.clone(),
-            documents: self.documents,
-            byte_offset: at.byte_offset,
-            line: at.line,
-            problem: at.problem.clone(),
-        }
+    /// Cuts the next records out; not asked again after the last.
+    pub(super) fn next_cut(&mut self) -> Result<Cut, CorpusError> {
+        Ok(match &mut self.reader {
+            Reader::Lines(lines, keys) => {
+                let block = lines.next_block()?;
+                Cut {
+                    is_last: block.end != BlockEnd::More,
+                    content: Content::Lines(block, keys.clone()),
+                    end: Position { records: lines.lines(), text_bytes: lines.offset() },
+                    bytes_read: lines.bytes_read(),
+                }
+            }
+            Reader::Rows(rows, columns) => {
+                let block = rows.next_block()?;
+                Cut {
+                    is_last: block.is_last(),
+                    content: Content::Rows(block, columns.clone()),
+                    end: Position { records: rows.rows(), text_bytes: 0 },
+                    bytes_read: rows.bytes_read(),
+                }
+            }
+            Reader::Text(file) => Cut {
+                content: Content::Text(*file),
+                is_last: true,
+                end: Position { records: 1, text_bytes: 0 },
+                bytes_read: 0,
+            },
+        })
     }
 }

@@ -5,8 +5,8 @@
 //! type; and a text that is no UTF-8 is one row that cannot be read, not a batch. A few rows of the
 //! three columns that matter are held at a time.
 
-use std::collections::VecDeque;
 use std::fs::File;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,29 +16,46 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::block::{Origin, Parsed};
 use super::broken::{Break, FileProblem, Stop};
 use super::columns::{self, Columns};
 use super::form::{Content, Form};
 use super::reject::{Reject, RejectReason};
 use super::{Item, OnBadLine, ParquetConfig};
-use crate::{CorpusError, Document, Provenance};
+use crate::{CorpusError, Document};
 
 /// Rows that are read at a time.
 const BATCH_ROWS: usize = 256;
 
-/// The rows of one file, in order.
-pub(super) struct ParquetReader {
-    source: Arc<str>,
+/// The rows of one file in blocks, in order.
+pub(super) struct RowBlocks {
     path: Arc<Path>,
     config: Arc<ParquetConfig>,
-    /// The file, once the first row was asked for.
+    /// The file, once the first block was asked for.
     opened: Option<Box<OpenedFile>>,
-    batch: VecDeque<Row>,
-    /// Rows before the next.
+    /// Rows before the next block.
     rows: u64,
 }
 
+/// Some rows of a file, and why there are no more where there are not.
+#[derive(Debug)]
+pub(super) struct RowBlock {
+    rows: Vec<Row>,
+    /// Rows of the file before the first.
+    rows_before: u64,
+    end: RowsEnd,
+}
+
+/// What stands behind a block of rows.
+#[derive(Debug)]
+enum RowsEnd {
+    More,
+    EndOfFile,
+    Break(Box<Break>),
+}
+
 /// What a row holds of what matters; `None` stands for `null`.
+#[derive(Debug)]
 struct Row {
     text: Option<ByteArray>,
     id: Option<Id>,
@@ -46,24 +63,26 @@ struct Row {
 }
 
 /// The identifier of a row.
+#[derive(Debug)]
 enum Id {
     Number(String),
     Text(ByteArray),
 }
 
-impl std::fmt::Debug for ParquetReader {
+impl std::fmt::Debug for RowBlocks {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("ParquetReader")
+            .debug_struct("RowBlocks")
             .field("path", &self.path)
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
 }
 
-impl ParquetReader {
-    pub(super) fn new(source: Arc<str>, path: Arc<Path>, config: Arc<ParquetConfig>) -> Self {
-        Self { source, path, config, opened: None, batch: VecDeque::new(), rows: 0 }
+impl RowBlocks {
+    /// The rows of the file at `path` behind the first `rows`.
+    pub(super) fn new(path: Arc<Path>, config: Arc<ParquetConfig>, rows: u64) -> Self {
+        Self { path, config, opened: None, rows }
     }
 
     /// Bytes of the row groups that were read to their end.
@@ -71,38 +90,81 @@ impl ParquetReader {
         self.opened.as_ref().map_or(0, |opened| opened.bytes_read)
     }
 
-    /// The next row, or `None` at the end of the file.
-    pub(super) fn next_item(&mut self, on_bad_line: OnBadLine) -> Result<Option<Item>, Stop> {
-        if self.opened.is_none() {
-            self.opened = Some(Box::new(OpenedFile::open(&self.path, &self.config)?));
-        }
-        while self.batch.is_empty() {
-            let Some(opened) = &mut self.opened else { return Ok(None) };
-            match caught(|| opened.next_batch()) {
-                Ok(Some(rows)) => self.batch.extend(rows),
-                Ok(None) => return Ok(None),
-                Err(error) => {
-                    let (number, byte_offset) = (opened.row_group + 1, opened.row_group_offset());
-                    return Err(stop(&self.path, error, Some(number), byte_offset, self.rows));
-                }
-            }
-        }
-        let Some(row) = self.batch.pop_front() else { return Ok(None) };
-        self.rows += 1;
-        Ok(Some(self.item(row, on_bad_line)?))
+    /// Rows before the next block.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
     }
 
-    fn item(&self, row: Row, on_bad_line: OnBadLine) -> Result<Item, CorpusError> {
-        let fault = self.first_fault(&row);
-        let provenance = Provenance {
-            source: self.source.clone(),
-            file: self.path.clone(),
-            line: Some(self.rows),
-            id: row.id.map(|id| match id {
-                Id::Number(id) => id,
-                Id::Text(id) => replaced(&id),
-            }),
+    /// The next rows; none at the end of the file.
+    pub(super) fn next_block(&mut self) -> Result<RowBlock, CorpusError> {
+        let rows_before = self.rows;
+        let (rows, end) = match self.next_rows() {
+            Ok(rows) if rows.is_empty() => (rows, RowsEnd::EndOfFile),
+            Ok(rows) => (rows, RowsEnd::More),
+            Err(Stop::Broken(at)) => (Vec::new(), RowsEnd::Break(at)),
+            Err(Stop::Failed(error)) => return Err(error),
         };
+        self.rows += rows.len() as u64;
+        Ok(RowBlock { rows, rows_before, end })
+    }
+
+    fn next_rows(&mut self) -> Result<Vec<Row>, Stop> {
+        let opened = match &mut self.opened {
+            Some(opened) => opened,
+            None => {
+                let opened = OpenedFile::open(&self.path, &self.config, self.rows)?;
+                self.opened.insert(Box::new(opened))
+            }
+        };
+        let read = caught(|| opened.next_batch());
+        read.map(Option::unwrap_or_default).map_err(|error| {
+            let (number, byte_offset) = (opened.row_group + 1, opened.row_group_offset());
+            stop(&self.path, error, Some(number), byte_offset, self.rows)
+        })
+    }
+}
+
+impl RowBlock {
+    /// Whether nothing follows.
+    pub(super) fn is_last(&self) -> bool {
+        !matches!(self.end, RowsEnd::More)
+    }
+
+    /// What the rows hold, up to the first that stops the run.
+    pub(super) fn parse(
+        self,
+        config: &ParquetConfig,
+        origin: &Origin,
+        on_bad_line: OnBadLine,
+    ) -> Parsed {
+        let mut items = Vec::with_capacity(self.rows.len());
+        for (row, number) in self.rows.into_iter().zip(self.rows_before + 1..) {
+            match row.item(number, config, origin, on_bad_line) {
+                Ok(item) => items.push(item),
+                Err(error) => return Parsed::stopped(items, error.into()),
+            }
+        }
+        match self.end {
+            RowsEnd::More | RowsEnd::EndOfFile => Parsed::whole(items),
+            RowsEnd::Break(at) => Parsed::stopped(items, Stop::Broken(at)),
+        }
+    }
+}
+
+impl Row {
+    fn item(
+        self,
+        number: u64,
+        config: &ParquetConfig,
+        origin: &Origin,
+        on_bad_line: OnBadLine,
+    ) -> Result<Item, CorpusError> {
+        let fault = self.first_fault(config);
+        let id = self.id.map(|id| match id {
+            Id::Number(id) => id,
+            Id::Text(id) => replaced(&id),
+        });
+        let provenance = origin.provenance(Some(number), id);
         let reject = fault.map(|(column, offset)| Reject {
             provenance: provenance.clone(),
             column: Some(column.to_owned()),
@@ -116,8 +178,8 @@ impl ParquetReader {
             (Some(reject), OnBadLine::Skip) => return Ok(Item::Rejected(reject)),
             (reject, _) => reject,
         };
-        let Some(text) = row.text else { return Ok(Item::NullText(provenance)) };
-        let title = row.title.as_ref().map(replaced);
+        let Some(text) = self.text else { return Ok(Item::NullText(provenance)) };
+        let title = self.title.as_ref().map(replaced);
         let document = Document { provenance, title, text: replaced(&text) };
         Ok(match reject {
             Some(reject) => Item::Repaired(document, reject),
@@ -125,17 +187,17 @@ impl ParquetReader {
         })
     }
 
-    /// The first column of a row whose string is no UTF-8, and the offset of the fault in it.
-    fn first_fault(&self, row: &Row) -> Option<(&str, usize)> {
-        let ParquetConfig { text_column, id_column, title_column } = &*self.config;
-        let id = match &row.id {
+    /// The first column whose string is no UTF-8, and the offset of the fault in it.
+    fn first_fault<'c>(&self, config: &'c ParquetConfig) -> Option<(&'c str, usize)> {
+        let ParquetConfig { text_column, id_column, title_column } = config;
+        let id = match &self.id {
             Some(Id::Text(id)) => Some(id),
             Some(Id::Number(_)) | None => None,
         };
         [
-            (Some(text_column), row.text.as_ref()),
+            (Some(text_column), self.text.as_ref()),
             (Some(id_column), id),
-            (title_column.as_ref(), row.title.as_ref()),
+            (title_column.as_ref(), self.title.as_ref()),
         ]
         .into_iter()
         .find_map(|(column, bytes)| {
@@ -162,11 +224,14 @@ struct OpenedFile {
     /// Rows of that row group that were read.
     rows_of_group: u64,
     readers: Option<Columns<ColumnReader>>,
+    /// Rows that are still to be passed over.
+    to_skip: u64,
     bytes_read: u64,
 }
 
 impl OpenedFile {
-    fn open(path: &Path, config: &ParquetConfig) -> Result<Self, Stop> {
+    /// Opens a file to be read behind its first `to_skip` rows.
+    fn open(path: &Path, config: &ParquetConfig, to_skip: u64) -> Result<Self, Stop> {
         let file = File::open(path).map_err(CorpusError::io("open", path))?;
         check_first_bytes(path, &file)?;
         let bytes = file.metadata().map_err(CorpusError::io("read", path))?.len();
@@ -182,6 +247,7 @@ impl OpenedFile {
             row_group: 0,
             rows_of_group: 0,
             readers: None,
+            to_skip,
             bytes_read: 0,
         })
     }
@@ -189,10 +255,18 @@ impl OpenedFile {
     /// Some more rows; `None` after the last row group.
     fn next_batch(&mut self) -> Result<Option<Vec<Row>>, ParquetError> {
         while self.row_group < self.file.num_row_groups() {
+            if self.readers.is_none() && self.skips_row_group() {
+                self.end_row_group();
+                continue;
+            }
             let readers = match &mut self.readers {
                 Some(readers) => readers,
                 None => {
-                    self.readers.insert(open_columns(&self.file, self.row_group, &self.columns)?)
+                    let mut readers = open_columns(&self.file, self.row_group, &self.columns)?;
+                    let skipped = mem::take(&mut self.to_skip);
+                    skip_rows(&mut readers, skipped)?;
+                    self.rows_of_group = skipped;
+                    self.readers.insert(readers)
                 }
             };
             let rows = read_rows(readers, self.has_unsigned_ids)?;
@@ -202,12 +276,28 @@ impl OpenedFile {
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
-            self.bytes_read += u64::try_from(group.compressed_size()).unwrap_or(0);
-            self.readers = None;
-            self.row_group += 1;
-            self.rows_of_group = 0;
+            self.end_row_group();
         }
         Ok(None)
+    }
+
+    /// Whether the row group at hand lies before the first row that is wanted.
+    fn skips_row_group(&mut self) -> bool {
+        let rows = self.file.metadata().row_group(self.row_group).num_rows();
+        let rows = u64::try_from(rows).unwrap_or(0);
+        let is_skipped = self.to_skip > 0 && self.to_skip >= rows;
+        if is_skipped {
+            self.to_skip -= rows;
+        }
+        is_skipped
+    }
+
+    fn end_row_group(&mut self) {
+        let group = self.file.metadata().row_group(self.row_group);
+        self.bytes_read += u64::try_from(group.compressed_size()).unwrap_or(0);
+        self.readers = None;
+        self.row_group += 1;
+        self.rows_of_group = 0;
     }
 
     /// Where the row group that is read begins in the file.
@@ -248,6 +338,23 @@ fn open_columns(
         id: columns.id.map(open).transpose()?,
         title: columns.title.map(open).transpose()?,
     })
+}
+
+/// Passes over the first `count` rows of a row group.
+fn skip_rows(columns: &mut Columns<ColumnReader>, count: u64) -> Result<(), ParquetError> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let skip = |column: &mut ColumnReader| match column {
+        ColumnReader::ByteArrayColumnReader(reader) => reader.skip_records(count),
+        ColumnReader::Int32ColumnReader(reader) => reader.skip_records(count),
+        ColumnReader::Int64ColumnReader(reader) => reader.skip_records(count),
+        _ => Ok(count),
+    };
+    let columns = [Some(&mut columns.text), columns.id.as_mut(), columns.title.as_mut()];
+    for column in columns.into_iter().flatten() {
+        let skipped = skip(column)?;
+        check_rows(skipped as u64, count as i64, true)?;
+    }
+    Ok(())
 }
 
 /// Up to [`BATCH_ROWS`] more rows of a row group; none at its end.
@@ -348,7 +455,7 @@ fn stop(
     Stop::from(Break {
         byte_offset,
         line: Some(rows + 1),
-        problem: FileProblem::Damaged { form: "Parquet", message },
+        problem: FileProblem::Damaged { form: "Parquet".into(), message },
         salvaged: None,
     })
 }

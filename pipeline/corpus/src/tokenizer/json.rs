@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
-use super::{Tokenizer, before_white_space, fingerprint_of, pieces, plain_encoding};
+use super::pieces::pieces;
+use super::{EncodeScratch, Encoded, Sink, Tokenizer, fingerprint_of, plain_encoding};
 use crate::CorpusError;
 
 /// Text longer than this is encoded in pieces, cut before white space: 32-bit offsets hold no more.
@@ -83,6 +84,12 @@ fn tokens(definition: &Value) -> Vec<(&str, u64)> {
         .collect()
 }
 
+/// Before white space that follows a character that is none: every pattern in use begins a new
+/// pre-token there.
+fn before_white_space(last: char, next: char) -> bool {
+    !last.is_whitespace() && next.is_whitespace()
+}
+
 fn end_of_document(definition: &Value, tokens: &[(&str, u64)]) -> Option<u32> {
     let role = definition["role_to_token"]["eos_token"].as_str();
     role.into_iter()
@@ -108,12 +115,9 @@ impl Tokenizer for JsonTokenizer {
         self.fingerprint.clone()
     }
 
-    fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
-        Box::new(pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES, before_white_space))
-    }
-
-    fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        super::encode_pieces(&self.pipeline, &self.options, self.parts(text), out);
+    fn encode_to(&self, text: &str, scratch: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+        let pieces = pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES, before_white_space);
+        super::encode_pieces(&self.pipeline, &self.options, pieces, scratch, sink)
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -137,11 +137,7 @@ pub(super) fn fault(path: &Path, problem: String) -> CurationError {
 fn source(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
     let text = || SourceFormat::Text(TextTreeConfig::default());
     let source = match SourceConfig::detect(path) {
-        Err(CorpusError::UnreadForm { .. }) if path.is_file() => SourceConfig {
-            name: path.display().to_string(),
-            paths: vec![path.to_owned()],
-            format: text(),
-        },
+        Err(CorpusError::UnreadForm { .. }) if path.is_file() => SourceConfig::new(path, text()),
         detected => detected?,
     };
     let text_key = text_key.to_owned();

@@ -1,23 +1,21 @@
 //! Drops short documents: the paper removes those of fewer than 128 tokens (section 4.1).
 //!
-//! Encoding a whole corpus to find its few short documents would be waste. A word between white
-//! space takes at least one token, so a document with 128 such words is long enough without a look
-//! at the tokenizer, and the count ends at the 128th. Only what has fewer words is encoded, and of
-//! that no more than it takes: the beginning tells of a long text.
+//! Encoding a whole corpus to find its few short documents would be waste. The tokenizer tells from
+//! a count of words that a text surely has 128 tokens, and the count ends at the 128th. Only what
+//! has fewer words is encoded, and of that no more than it takes: the beginning tells of a long
+//! text.
 
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use corpus::Document;
-use corpus::tokenizer::Tokenizer;
+use corpus::tokenizer::{EncodeScratch, Tokenizer};
 
 use super::{DropReason, Filter, Verdict};
 
 /// Drops a document of fewer than a number of tokens; the token that ends a document does not
 /// count.
-///
-/// Exact for every tokenizer whose tokens do not span white space followed by another word, as
-/// those of GPT-2 and BERT.
 pub struct LengthFilter {
     min_tokens: NonZeroUsize,
     tokenizer: Arc<dyn Tokenizer>,
@@ -32,14 +30,15 @@ impl LengthFilter {
 
     fn has_enough_tokens(&self, text: &str) -> bool {
         let min_tokens = self.min_tokens.get();
-        if text.split_whitespace().nth(min_tokens - 1).is_some() {
+        if self.tokenizer.surely_has(text, min_tokens) {
             return true;
         }
-        let mut tokens = Vec::new();
-        self.tokenizer.parts(text).any(|part| {
-            self.tokenizer.encode(part, &mut tokens);
-            tokens.len() >= min_tokens
-        })
+        let mut found = 0;
+        self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut |tokens| {
+            found += tokens.len();
+            if found < min_tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        found >= min_tokens
     }
 }
 
@@ -58,6 +57,7 @@ mod tests {
     use std::path::Path;
 
     use corpus::Provenance;
+    use corpus::tokenizer::{Encoded, Sink};
 
     use super::*;
 
@@ -81,9 +81,16 @@ mod tests {
             String::new()
         }
 
-        fn encode(&self, text: &str, out: &mut Vec<u32>) {
+        fn encode_to(&self, text: &str, _: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
             assert!(text.split_whitespace().count() < 4, "this text has words enough: {text}");
-            out.extend(text.chars().filter(|c| !c.is_whitespace()).map(u32::from));
+            let tokens: Vec<u32> =
+                text.chars().filter(|c| !c.is_whitespace()).map(u32::from).collect();
+            let _ = sink(&tokens);
+            Encoded { tokens: tokens.len(), ..Encoded::default() }
+        }
+
+        fn surely_has(&self, text: &str, tokens: usize) -> bool {
+            text.split_whitespace().count() >= tokens
         }
 
         fn decode(&self, ids: &[u32]) -> String {

@@ -5,7 +5,8 @@ use super::*;
 #[test]
 fn file_that_changes_while_it_is_read_is_refused_and_progress_never_goes_back() {
     let keep = ReadPolicy { on_bad_line: OnBadLine::Skip, on_bad_file: OnBadFile::KeepPrefix };
-    let plain = records(3);
+    // More than a block.
+    let plain = records(5_000);
     for (name, bytes) in [("a.jsonl", plain.clone()), ("a.jsonl.gz", gzip(&plain))] {
         for reads_first in [false, true] {
             let input = Input::new(&[(name, &bytes)]);
@@ -34,6 +35,35 @@ fn file_that_changes_while_it_is_read_is_refused_and_progress_never_goes_back() 
             );
         }
     }
+}
+
+#[test]
+fn file_that_is_written_without_changing_its_length_is_refused() {
+    let input = Input::new(&[("a.jsonl", LINE)]);
+    let mut sources = open(input.jsonl(&["a.jsonl"]), OnBadLine::Skip);
+    let block = sources.next_block().unwrap().parse();
+    let file = fs::File::options().write(true).open(input.path("a.jsonl")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let error = input.message(&sources.accept(block).unwrap_err());
+    let length = LINE.len();
+    assert_eq!(
+        error,
+        format!(
+            "a.jsonl: changed while it was read: {length} bytes when the run began, as many now, \
+             but written since. Start again when nothing writes to it"
+        )
+    );
+}
+
+#[test]
+fn file_that_is_cut_short_while_it_is_read_is_refused() {
+    let plain = records(10_000);
+    let input = Input::new(&[("a.jsonl", &plain)]);
+    let mut sources = open(input.jsonl(&["a.jsonl"]), OnBadLine::Skip);
+    sources.next().unwrap().unwrap();
+    fs::File::options().write(true).open(input.path("a.jsonl")).unwrap().set_len(9).unwrap();
+    let error = input.message(&sources.find_map(Result::err).unwrap());
+    assert!(error.starts_with("a.jsonl: changed while it was read: "), "{error}");
 }
 
 #[test]
@@ -259,6 +289,25 @@ fn file_that_is_named_twice_is_refused_under_whatever_name() {
         error(&[&["link.jsonl", "in/*.jsonl"]]),
         format!("in/a.jsonl: read already as link.jsonl. {remedy}")
     );
+}
+
+#[test]
+fn two_texts_of_a_file_are_two_sources() {
+    let input = Input::new(&[("a.jsonl", b"{\"text\":\"body\",\"summary\":\"short\"}\n")]);
+    let under = |key: &str| {
+        let text_key = key.to_owned();
+        let format = SourceFormat::Jsonl(JsonlConfig { text_key, ..JsonlConfig::default() });
+        SourceConfig { name: key.to_owned(), format, ..input.jsonl(&["a.jsonl"]) }
+    };
+    let sources = Sources::open(&[under("text"), under("summary")], ReadPolicy::default());
+    let found: Vec<String> = sources
+        .unwrap()
+        .map(|item| match item.unwrap() {
+            Item::Document(document) => document.text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(found, ["body", "short"]);
 }
 
 #[test]

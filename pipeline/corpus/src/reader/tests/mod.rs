@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod blocks;
 mod broken;
 mod compressed;
 mod files;
@@ -38,21 +39,15 @@ impl Input {
         SourceConfig {
             name: "source".to_owned(),
             paths: names.iter().map(|name| self.path(name)).collect(),
-            format: SourceFormat::Jsonl(JsonlConfig::default()),
+            ..SourceConfig::jsonl("")
         }
     }
 
     fn text(&self, include: &[&str], exclude: &[&str]) -> SourceConfig {
         let owned =
             |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        SourceConfig {
-            name: "tree".to_owned(),
-            paths: vec![self.path("")],
-            format: SourceFormat::Text(TextTreeConfig {
-                include: owned(include),
-                exclude: owned(exclude),
-            }),
-        }
+        let tree = TextTreeConfig { include: owned(include), exclude: owned(exclude) };
+        SourceConfig::new(self.path(""), SourceFormat::Text(tree))
     }
 
     /// `error`'s message without the folder's name.

@@ -26,11 +26,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn source(path: PathBuf, config: ParquetConfig) -> SourceConfig {
-    SourceConfig {
-        name: "table".to_owned(),
-        paths: vec![path],
-        format: SourceFormat::Parquet(config),
-    }
+    SourceConfig::new(path, SourceFormat::Parquet(config))
 }
 
 fn titled() -> ParquetConfig {

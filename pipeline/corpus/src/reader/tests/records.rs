@@ -156,7 +156,7 @@ fn files_without_a_record_are_listed_and_others_are_not() {
     let names = ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl.gz"];
     let mut sources = open(input.jsonl(&names), OnBadLine::Skip);
     assert_eq!(sources.by_ref().filter(Result::is_ok).count(), 2);
-    let empty: Vec<PathBuf> = sources.empty_files().iter().map(|path| path.to_path_buf()).collect();
+    let empty: Vec<&Path> = sources.empty_files().collect();
     assert_eq!(empty, [input.path("a.jsonl"), input.path("d.jsonl.gz")]);
 }
 
