@@ -27,13 +27,19 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use corpus::Silent;
-use corpus::reader::{Item, JsonlConfig, ReadPolicy, SourceConfig, SourceFormat, Sources};
+use corpus::reader::{
+    Item, JsonlConfig, ParsedBlock, ReadPolicy, RecordBlock, SourceConfig, SourceFormat, Sources,
+};
 use curation::dedup::{
     BandLayout, Candidates, ExactIndex, NearDuplicateRule, Search, SignedDocuments, Threshold,
     jaccard_above, shingles,
 };
+use rayon::prelude::*;
 
 const FIVE_WORDS: NonZeroUsize = NonZeroUsize::new(5).expect("five is not zero");
+
+/// Blocks of records that are parsed at the same time.
+const BLOCKS_AT_ONCE: usize = 16;
 
 /// What the command line asks for.
 struct Options {
@@ -194,16 +200,24 @@ fn documents(options: &Options) -> Vec<(String, String)> {
     if let SourceFormat::Jsonl(keys) = &mut source.format {
         *keys = JsonlConfig { id_key: "src".to_owned(), ..JsonlConfig::default() };
     }
-    let sources = Sources::open(&[source], ReadPolicy::default()).expect("files that can be read");
+    let mut sources =
+        Sources::open(&[source], ReadPolicy::default()).expect("files that can be read");
     let mut documents = Vec::new();
     let mut bytes = 0;
-    for item in sources {
-        if let Item::Document(document) = item.expect("records that can be read") {
-            bytes += document.text.len();
-            documents.push((document.provenance.id.unwrap_or_default(), document.text));
-        }
-        if bytes >= options.max_bytes {
+    while bytes < options.max_bytes {
+        let blocks: Vec<RecordBlock> =
+            std::iter::from_fn(|| sources.next_block()).take(BLOCKS_AT_ONCE).collect();
+        if blocks.is_empty() {
             break;
+        }
+        let parsed: Vec<ParsedBlock> = blocks.into_par_iter().map(RecordBlock::parse).collect();
+        for block in parsed {
+            for item in sources.accept(block).expect("records that can be read") {
+                if let Item::Document(document) = item {
+                    bytes += document.text.len();
+                    documents.push((document.provenance.id.unwrap_or_default(), document.text));
+                }
+            }
         }
     }
     documents
