@@ -309,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn exact_goes_before_recall() {
+        let candidates = |exact, recall| {
+            let table = NearDuplicatesConfig { exact, recall, ..NearDuplicatesConfig::default() };
+            table.rule().unwrap().candidates
+        };
+        assert_eq!(candidates(false, Recall::Standard), Candidates::Bands(BandLayout::STANDARD));
+        assert_eq!(candidates(false, Recall::High), Candidates::Bands(BandLayout::HIGH));
+        assert_eq!(candidates(true, Recall::Standard), Candidates::Exact);
+        assert_eq!(candidates(true, Recall::High), Candidates::Exact);
+    }
+
+    #[test]
     fn other_thresholds_are_refused_with_what_would_be_right() {
         for written in [0.0, 0.5, 0.699, 0.705, 1.0, 7.0, -0.7, f64::NAN, f64::INFINITY] {
             let error = CurationError::from(with_threshold(written).unwrap_err()).to_string();

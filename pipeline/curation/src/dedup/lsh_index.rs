@@ -13,13 +13,11 @@
 use rayon::prelude::*;
 
 use super::bands::BandLayout;
+use super::buckets;
 use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured};
 use super::jaccard::Threshold;
 use super::screen::{Screen, Sketch};
-
-/// Ends a chain of members; as the newest member, marks a slot as free.
-const NONE: u32 = u32::MAX;
 
 /// Fewer documents are inserted by one thread alone.
 const MIN_PARALLEL_DOCUMENTS: usize = 32;
@@ -30,9 +28,9 @@ pub(super) struct LshIndex {
     /// Most documents that it can hold.
     capacity: usize,
     slots_per_band: usize,
-    /// Band by band, its table.
-    slots: Vec<Slot>,
-    /// Band by band, for each place in `documents` the next older member of its bucket.
+    /// Band by band, its table of [`buckets`]. A member is a place in `documents`, counted from 1.
+    slots: Vec<u64>,
+    /// Band by band, for each document the next older member of its bucket.
     older: Vec<u32>,
     /// The kept documents, ascending.
     documents: Vec<Kept>,
@@ -48,26 +46,16 @@ struct Kept {
     num_shingles: u32,
 }
 
-/// One bucket.
-#[derive(Clone, Copy)]
-struct Slot {
-    key: u32,
-    /// Place in `documents` of the newest member, or [`NONE`].
-    newest: u32,
-}
-
-const FREE: Slot = Slot { key: 0, newest: NONE };
-
 impl LshIndex {
     /// An empty index that can hold `capacity` documents.
     pub(super) fn new(layout: BandLayout, threshold: Threshold, capacity: usize) -> Self {
-        let slots_per_band = Self::slots_per_band(capacity);
+        let slots_per_band = buckets::num_slots(capacity);
         Self {
             layout,
             capacity,
             slots_per_band,
-            slots: vec![FREE; layout.bands * slots_per_band],
-            older: vec![NONE; layout.bands * capacity],
+            slots: vec![0; layout.bands * slots_per_band],
+            older: vec![0; layout.bands * capacity],
             documents: Vec::with_capacity(capacity),
             sketches: Vec::with_capacity(capacity),
             screen: Screen::new(threshold, layout),
@@ -77,13 +65,9 @@ impl LshIndex {
     /// The number of documents that an index of `bytes` bytes can hold.
     pub(super) fn capacity_of(layout: BandLayout, bytes: u64) -> usize {
         // Four documents have five slots in each band.
-        let four_documents = layout.bands * (5 * size_of::<Slot>() + 4 * size_of::<u32>())
+        let four_documents = layout.bands * (5 * buckets::SLOT_BYTES + 4 * size_of::<u32>())
             + 4 * (size_of::<Kept>() + size_of::<Sketch>());
         usize::try_from(4 * (bytes / four_documents as u64)).unwrap_or(usize::MAX)
-    }
-
-    fn slots_per_band(capacity: usize) -> usize {
-        capacity + capacity.div_ceil(4)
     }
 
     /// The feature of a band's key.
@@ -91,16 +75,18 @@ impl LshIndex {
         band << 32 | u64::from(key)
     }
 
+    /// The table of a feature's band, and its key.
+    fn band_of(&self, feature: u64) -> (&[u64], u32) {
+        let band = (feature >> 32) as usize;
+        (&self.slots[band * self.slots_per_band..][..self.slots_per_band], feature as u32)
+    }
+
     /// The members of a bucket as places in `documents`, from the newest to the oldest.
     fn members(&self, feature: u64) -> impl Iterator<Item = u32> {
-        let (band, key) = ((feature >> 32) as usize, feature as u32);
-        let slots = &self.slots[band * self.slots_per_band..][..self.slots_per_band];
-        let older = &self.older[band * self.capacity..][..self.capacity];
-        let place = slots[slot_of(slots, key)].newest;
-        std::iter::successors((place != NONE).then_some(place), |&place| {
-            let place = older[place as usize];
-            (place != NONE).then_some(place)
-        })
+        let (slots, key) = self.band_of(feature);
+        let older = &self.older[(feature >> 32) as usize * self.capacity..][..self.capacity];
+        let newest = buckets::newest(slots[buckets::find(slots, key, key)]);
+        buckets::chain(newest, |member| older[member as usize - 1]).map(|member| member - 1)
     }
 }
 
@@ -109,7 +95,7 @@ impl CandidateIndex for LshIndex {
         if documents > self.capacity {
             *self = Self::new(self.layout, self.screen.threshold(), documents);
         } else {
-            self.slots.fill(FREE);
+            self.slots.fill(0);
             self.documents.clear();
             self.sketches.clear();
         }
@@ -127,12 +113,12 @@ impl CandidateIndex for LshIndex {
             self.documents.push(Kept { number, num_shingles });
             self.sketches.push(sketch);
         }
-        let insert_in = |(band, (slots, older)): (usize, (&mut [Slot], &mut [u32]))| {
+        let insert_in = |(band, (slots, older)): (usize, (&mut [u64], &mut [u32]))| {
             for (place, featured) in (first..).zip(kept) {
                 let key = featured.features[band] as u32;
-                let slot = slot_of(slots, key);
-                older[place as usize] = slots[slot].newest;
-                slots[slot] = Slot { key, newest: place };
+                let slot = buckets::find(slots, key, key);
+                older[place as usize] = buckets::newest(slots[slot]);
+                slots[slot] = buckets::slot(key, place + 1);
             }
         };
         if kept.len() < MIN_PARALLEL_DOCUMENTS {
@@ -158,11 +144,20 @@ impl CandidateIndex for LshIndex {
             return;
         }
         out.collect(|places| {
-            for &feature in &document.features {
-                let before = places.len();
-                places.extend(self.members(feature));
-                if places.len() - before > many as usize {
-                    met.push(feature);
+            for features in document.features.chunks(16) {
+                // Nearly all buckets are empty, and looking at each costs a cache miss: looked at
+                // together, the misses overlap.
+                let mut is_free = [false; 16];
+                for (&feature, is_free) in features.iter().zip(&mut is_free) {
+                    let (slots, key) = self.band_of(feature);
+                    *is_free = slots[buckets::home(slots, key)] == 0;
+                }
+                for (&feature, _) in features.iter().zip(is_free).filter(|(_, is_free)| !is_free) {
+                    let before = places.len();
+                    places.extend(self.members(feature));
+                    if places.len() - before > many as usize {
+                        met.push(feature);
+                    }
                 }
             }
         });
@@ -185,20 +180,6 @@ impl CandidateIndex for LshIndex {
             + size_of_val(&*self.older)
             + self.capacity * (size_of::<Kept>() + size_of::<Sketch>())
     }
-}
-
-/// The slot of a key in a band's table: the one that holds it, or the free one where it belongs.
-///
-/// A fifth of the slots stays free, so that the search ends soon.
-fn slot_of(slots: &[Slot], key: u32) -> usize {
-    let mut slot = ((u64::from(key) * slots.len() as u64) >> 32) as usize;
-    while slots[slot].newest != NONE && slots[slot].key != key {
-        slot += 1;
-        if slot == slots.len() {
-            slot = 0;
-        }
-    }
-    slot
 }
 
 #[cfg(test)]
@@ -226,7 +207,7 @@ mod tests {
 
     fn candidates(index: &LshIndex, keys: [u32; 2]) -> Vec<u32> {
         let mut out = CandidateList::default();
-        index.candidates(&featured(99, keys), NONE, &mut out, &mut Vec::new());
+        index.candidates(&featured(99, keys), 99, &mut out, &mut Vec::new());
         out.as_slice().to_vec()
     }
 

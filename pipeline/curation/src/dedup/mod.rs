@@ -10,6 +10,7 @@
 //! [`SignedCorpus`], step by step, with an index of limited size.
 
 mod bands;
+mod buckets;
 mod byte_classes;
 mod candidate_list;
 mod candidates;

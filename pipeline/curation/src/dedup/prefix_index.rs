@@ -6,73 +6,54 @@
 //! besides those that choose the place; two shingles that are the same in both share a bucket, which
 //! proposes a pair too many and never one too few.
 
+use super::buckets;
 use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured};
-
-/// Ends a chain; as the newest entry, marks a slot as free.
-const NONE: u32 = u32::MAX;
 
 /// An index from shingles to kept documents.
 pub(super) struct PrefixIndex {
     /// Most entries that it can hold.
     capacity: usize,
-    slots: Vec<Slot>,
+    /// A table of [`buckets`]. A member is a place in `entries`, counted from 1.
+    slots: Vec<u64>,
     entries: Vec<Entry>,
 }
-
-/// One bucket.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// The lower half of the shingle.
-    check: u32,
-    /// The newest entry, or [`NONE`].
-    newest: u32,
-}
-
-const FREE: Slot = Slot { check: 0, newest: NONE };
 
 /// A document in a bucket.
 #[derive(Clone, Copy)]
 struct Entry {
     document: u32,
-    /// The next older entry of the bucket, or [`NONE`].
+    /// The next older entry of the bucket.
     older: u32,
 }
 
 impl PrefixIndex {
     /// An empty index for `capacity` features.
     pub(super) fn new(capacity: usize) -> Self {
-        let capacity = capacity.min(NONE as usize - 1);
-        let num_slots = capacity + capacity / 4 + 1;
-        Self { capacity, slots: vec![FREE; num_slots], entries: Vec::with_capacity(capacity) }
+        let capacity = capacity.min(u32::MAX as usize);
+        Self {
+            capacity,
+            slots: vec![0; buckets::num_slots(capacity)],
+            entries: Vec::with_capacity(capacity),
+        }
     }
 
     /// The number of features that an index of `bytes` bytes can hold.
     pub(super) fn capacity_of(bytes: u64) -> usize {
-        let four_entries = (5 * size_of::<Slot>() + 4 * size_of::<Entry>()) as u64;
-        let fours = bytes.saturating_sub(size_of::<Slot>() as u64) / four_entries;
-        usize::try_from(4 * fours).unwrap_or(usize::MAX)
+        let four_entries = 5 * buckets::SLOT_BYTES + 4 * size_of::<Entry>();
+        usize::try_from(4 * (bytes / four_entries as u64)).unwrap_or(usize::MAX)
     }
 
-    /// The slot that holds a shingle, or the free one where it belongs.
+    /// The slot of a shingle.
     fn slot_of(&self, shingle: u64) -> usize {
-        let check = shingle as u32;
-        let mut slot = (((shingle >> 32) * self.slots.len() as u64) >> 32) as usize;
-        while self.slots[slot].newest != NONE && self.slots[slot].check != check {
-            slot += 1;
-            if slot == self.slots.len() {
-                slot = 0;
-            }
-        }
-        slot
+        buckets::find(&self.slots, (shingle >> 32) as u32, shingle as u32)
     }
 
     /// The documents of a bucket, from the newest to the oldest.
     fn members(&self, shingle: u64) -> impl Iterator<Item = u32> {
-        let entry = |number: u32| self.entries.get(number as usize);
-        let newest = self.slots[self.slot_of(shingle)].newest;
-        std::iter::successors(entry(newest), move |&&Entry { older, .. }| entry(older))
-            .map(|entry| entry.document)
+        let newest = buckets::newest(self.slots[self.slot_of(shingle)]);
+        buckets::chain(newest, |member| self.entries[member as usize - 1].older)
+            .map(|member| self.entries[member as usize - 1].document)
     }
 }
 
@@ -81,7 +62,7 @@ impl CandidateIndex for PrefixIndex {
         if features > self.capacity {
             *self = Self::new(features);
         } else {
-            self.slots.fill(FREE);
+            self.slots.fill(0);
             self.entries.clear();
         }
     }
@@ -95,10 +76,9 @@ impl CandidateIndex for PrefixIndex {
             assert!(self.has_room_for(1, features.len()), "room in the index");
             for &shingle in features {
                 let slot = self.slot_of(shingle);
-                let older = self.slots[slot].newest;
-                let newest = self.entries.len() as u32;
-                self.slots[slot] = Slot { check: shingle as u32, newest };
+                let older = buckets::newest(self.slots[slot]);
                 self.entries.push(Entry { document: *document, older });
+                self.slots[slot] = buckets::slot(shingle as u32, self.entries.len() as u32);
             }
         }
     }
@@ -110,6 +90,10 @@ impl CandidateIndex for PrefixIndex {
         out: &mut CandidateList,
         met: &mut Vec<u64>,
     ) {
+        if self.entries.is_empty() {
+            out.collect(|_| {});
+            return;
+        }
         out.collect(|documents| {
             for &shingle in &document.features {
                 let before = documents.len();
@@ -128,5 +112,45 @@ impl CandidateIndex for PrefixIndex {
 
     fn bytes(&self) -> usize {
         size_of_val(&*self.slots) + self.capacity * size_of::<Entry>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dedup::screen::Sketch;
+    use crate::word_hash::mix;
+
+    fn featured(document: u32, features: &[u64]) -> Featured {
+        let features = features.iter().copied().map(mix).collect();
+        Featured { document, num_shingles: 1, sketch: Sketch::of(&[]), features }
+    }
+
+    fn candidates(index: &PrefixIndex, features: &[u64]) -> Vec<u32> {
+        let mut out = CandidateList::default();
+        index.candidates(&featured(99, features), 99, &mut out, &mut Vec::new());
+        out.as_slice().to_vec()
+    }
+
+    #[test]
+    fn documents_are_found_by_any_of_their_shingles() {
+        let mut index = PrefixIndex::new(7);
+        assert!(candidates(&index, &[1]).is_empty());
+        index.insert(&[featured(3, &[1, 2]), featured(5, &[2, 7, 8])]);
+        assert_eq!(candidates(&index, &[1]), [3]);
+        assert_eq!(candidates(&index, &[8, 2, 7]), [3, 5]);
+        assert!(candidates(&index, &[3, 9]).is_empty());
+        assert_eq!(index.size_and_oldest(mix(2)), (2, Some(3)));
+        assert!(index.has_room_for(1, 2) && !index.has_room_for(1, 3));
+        index.reset(1, 7);
+        assert!(candidates(&index, &[1]).is_empty());
+    }
+
+    #[test]
+    fn the_memory_is_what_was_allowed() {
+        for bytes in [0, 100, 1_000_000] {
+            let index = PrefixIndex::new(PrefixIndex::capacity_of(bytes));
+            assert!(index.bytes() as u64 <= bytes && index.bytes() as u64 + 72 > bytes);
+        }
     }
 }

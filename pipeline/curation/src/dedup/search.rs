@@ -171,9 +171,16 @@ impl<'a> Search<'a> {
             };
             let block = featured(&method, corpus, &block);
             let compared = self.compare_with_index(&block, &*index, observer)?;
-            self.decide_block(block, compared, &mut *index, &mut *block_index, &mut found);
+            let not_indexed = self.decide_block(
+                block,
+                compared,
+                &mut *index,
+                &mut *block_index,
+                &mut found,
+                observer,
+            )?;
             if self.indexed == self.next {
-                self.indexed = after;
+                self.indexed = not_indexed.unwrap_or(after);
             }
             self.next = after;
             observer.advance(self.decided - before);
@@ -239,7 +246,8 @@ impl<'a> Search<'a> {
 
     /// Decides about the documents of a block, which were compared with the index, by comparing the
     /// remaining ones with those that are kept of the block, in order. What fits the index enters
-    /// it; from the first that does not, documents are left to the next pass.
+    /// it; the first that does not is returned, and the documents from there on are left to the next
+    /// pass.
     fn decide_block(
         &mut self,
         block: Vec<Featured>,
@@ -247,13 +255,16 @@ impl<'a> Search<'a> {
         index: &mut dyn CandidateIndex,
         block_index: &mut dyn CandidateIndex,
         found: &mut StretchFindings,
-    ) {
+        observer: &dyn Observer,
+    ) -> Result<Option<u32>, CurationError> {
         let mut filling = self.indexed == self.next;
+        let mut not_indexed = None;
         let mut kept: Vec<Featured> = Vec::new();
         let mut features_of_kept = 0;
         let mut candidates = CandidateList::default();
         block_index.reset(block.len(), block.iter().map(|document| document.features.len()).sum());
         for (document, before) in block.into_iter().zip(compared) {
+            stop_if_asked(observer)?;
             let mut removal = before.removal;
             found.add_cost(before);
             if removal.is_none() && !kept.is_empty() {
@@ -269,7 +280,7 @@ impl<'a> Search<'a> {
             let features = document.features.len();
             if filling && !index.has_room_for(kept.len() + 1, features_of_kept + features) {
                 filling = false;
-                self.indexed = document.document;
+                not_indexed = Some(document.document);
             }
             if filling {
                 self.decided += 1;
@@ -282,6 +293,7 @@ impl<'a> Search<'a> {
             }
         }
         index.insert(&kept);
+        Ok(not_indexed)
     }
 
     /// Finds the earliest document of `index` that `document` is a near-duplicate of.
