@@ -2,9 +2,10 @@
 
 use super::block::{Origin, Parsed};
 use super::broken::{Break, FileProblem};
-use super::lines::{BlockEnd, LineBlock};
+use super::lines::LineBlock;
 use super::record::{Fault, Record, RecordParser};
 use super::reject::Reject;
+use super::stream::TextEnd;
 use super::{Item, JsonlConfig, OnBadLine};
 use crate::{CorpusError, Document};
 
@@ -27,7 +28,7 @@ impl LineBlock {
                 Line { bytes, offset: self.offset + start as u64, number: line_number, origin };
             match records.parse(bytes) {
                 Ok(record) => items.push(line.item(record)),
-                Err(_) if feed.is_none() && matches!(self.end, BlockEnd::Break(_)) => {
+                Err(_) if feed.is_none() && matches!(self.end, TextEnd::Break(_)) => {
                     // The rest of the line is lost, so that nothing can be said about the record
                     // but why the file broke.
                     line_number -= 1;
@@ -44,8 +45,8 @@ impl LineBlock {
             start += bytes.len() + 1;
         }
         match &self.end {
-            BlockEnd::More | BlockEnd::EndOfFile => Parsed::whole(items),
-            BlockEnd::Break(problem) => {
+            TextEnd::More | TextEnd::EndOfFile => Parsed::whole(items),
+            TextEnd::Break(problem) => {
                 Parsed::stopped(items, self.break_at(line_number + 1, problem.clone()).into())
             }
         }

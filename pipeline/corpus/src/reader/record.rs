@@ -202,7 +202,7 @@ fn missing_key(key: &str, text: &str) -> RejectReason {
             Err(error) => return RejectReason::Syntax { message: error.to_string() },
         };
     let longest = longest.map(|(_, key)| key);
-    RejectReason::MissingKey { key: key.to_owned(), present, longest }
+    RejectReason::MissingKey { key: key.to_owned(), present, longest, others_have_it: false }
 }
 
 /// What is told of an object that lacks a key.

@@ -54,6 +54,8 @@ pub enum RejectReason {
         present: PresentKeys,
         /// The key of the longest string in the object: most likely its text.
         longest: Option<String>,
+        /// Whether documents of the same file have the key; known of the record that ends a run.
+        others_have_it: bool,
     },
     /// The text is no string.
     WrongType {
@@ -139,6 +141,10 @@ impl RejectReason {
     fn remedy(&self) -> String {
         const SKIP: &str = "--on-bad-line skip to pass over such records";
         match self {
+            Self::MissingKey { key, longest: Some(longest), others_have_it: true, .. } => format!(
+                "Use --text-key {longest} if all records have it (those before have \"{key}\"), or \
+                 {SKIP}"
+            ),
             Self::MissingKey { longest: Some(longest), .. } => {
                 format!("Use --text-key {longest}, or {SKIP}")
             }

@@ -169,7 +169,7 @@ fn fast_road_reads_what_the_close_look_reads() {
 #[test]
 fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     let found = |line| match reason_of(line) {
-        RejectReason::MissingKey { key, present, longest } => {
+        RejectReason::MissingKey { key, present, longest, .. } => {
             assert_eq!(key, "text");
             (present.to_string(), longest)
         }
