@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::shard::{DType, ShardWriter};
 use crate::tokenizer::{Gpt2Tokenizer, Tokenizer};
-use crate::verify;
+use crate::{Silent, verify};
 
 /// A place for data folders.
 struct Place {
@@ -83,7 +83,7 @@ fn finished_folder_holds_all_and_is_verified() {
         ["corpus.bin", "corpus.idx", "provenance.jsonl", "removed.jsonl", "report.json"]
     );
     assert_eq!(opened.shard().unwrap().document(1).unwrap(), [3, 50256]);
-    let checked = verify(&place.path("data")).unwrap();
+    let checked = verify(&place.path("data"), &Silent).unwrap();
     assert_eq!((checked.len(), checked[0].tokens, checked[0].max_token), (1, 5, Some(50256)));
     assert_eq!(place.names(), ["data"]);
 }
@@ -261,7 +261,7 @@ fn old_folder_is_not_lost_to_an_empty_one_and_a_stale_one_goes_when_a_run_begins
 fn files_that_differ_from_the_manifest_are_refused() {
     let place = Place::new();
     let refused = |name: &str, message: &str| {
-        let error = verify(&place.path(name)).unwrap_err().to_string();
+        let error = verify(&place.path(name), &Silent).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     };
     let documents: [&[u32]; 2] = [&[1, 2, 3], &[4, 5]];
@@ -297,7 +297,7 @@ fn files_that_differ_from_the_manifest_are_refused() {
 #[test]
 fn shards_without_a_manifest_are_verified_one_by_one() {
     let place = Place::new();
-    let error = verify(place.folder.path()).unwrap_err();
+    let error = verify(place.folder.path(), &Silent).unwrap_err();
     assert!(
         error.to_string().ends_with("no shard here: expected files *.bin and *.idx"),
         "{error}"
@@ -307,11 +307,14 @@ fn shards_without_a_manifest_are_verified_one_by_one() {
         shard.push_document(tokens).unwrap();
         shard.finish().unwrap();
     }
-    let tokens: Vec<_> =
-        verify(place.folder.path()).unwrap().iter().map(|checked| checked.tokens).collect();
+    let tokens: Vec<_> = verify(place.folder.path(), &Silent)
+        .unwrap()
+        .iter()
+        .map(|checked| checked.tokens)
+        .collect();
     assert_eq!(tokens, [1, 2]);
-    assert_eq!(verify(&place.path("b.bin")).unwrap()[0].max_token, Some(2));
+    assert_eq!(verify(&place.path("b.bin"), &Silent).unwrap()[0].max_token, Some(2));
     fs::remove_file(place.path("a.idx")).unwrap();
-    let error = verify(place.folder.path()).unwrap_err();
+    let error = verify(place.folder.path(), &Silent).unwrap_err();
     assert!(error.to_string().contains("a.idx: missing"), "{error}");
 }
