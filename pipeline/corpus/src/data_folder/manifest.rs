@@ -1,16 +1,17 @@
 //! What a data folder says of itself.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::TOKENIZER;
+use super::{TOKENIZER, check};
 use crate::reader::SourceConfig;
 use crate::shard::{DType, ShardSummary};
-use crate::tokenizer::Tokenizer;
-use crate::{CorpusError, FileSummary};
+use crate::tokenizer::{Tokenizer, fingerprint_of};
+use crate::{CorpusError, FileSummary, PendingFile};
 
 /// Version of the manifest that this program writes and reads.
 pub(super) const MANIFEST_VERSION: u32 = 1;
@@ -65,6 +66,31 @@ impl TokenizerIdentity {
             eod: tokenizer.eod(),
             fingerprint: tokenizer.fingerprint(),
         }
+    }
+
+    /// Copies the tokenizer's file into `folder`, where it has one, and returns the identity as a
+    /// manifest in that folder has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read or written, or is not the tokenizer's any more.
+    pub fn kept_in(&self, folder: &Path) -> Result<Self, CorpusError> {
+        let path = Path::new(&self.name);
+        if !path.is_absolute() {
+            return Ok(self.clone());
+        }
+        let definition = fs::read(path).map_err(CorpusError::io("read", path))?;
+        check(path, "fingerprint", &self.fingerprint, &fingerprint_of(&definition))?;
+        let mut copy = PendingFile::replace(&folder.join(TOKENIZER))?;
+        copy.write(|file| file.write_all(&definition))?;
+        copy.sync()?;
+        copy.commit()?;
+        Ok(Self { name: TOKENIZER.to_owned(), ..self.clone() })
+    }
+
+    /// Name of the tokenizer's file beside the manifest, where it has one.
+    pub fn file_name(&self) -> Option<&'static str> {
+        (self.name == TOKENIZER).then_some(TOKENIZER)
     }
 
     /// The identity with the path of its file made absolute, where it is one that lies in `folder`.

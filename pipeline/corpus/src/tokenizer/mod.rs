@@ -127,7 +127,7 @@ pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
 }
 
 /// Hexadecimal xxh3-128 of a definition.
-fn fingerprint_of(definition: &[u8]) -> String {
+pub(crate) fn fingerprint_of(definition: &[u8]) -> String {
     format!("{:032x}", xxh3_128(definition))
 }
 
