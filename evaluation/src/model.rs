@@ -46,7 +46,7 @@ impl ModelIdentity {
             checkpoint: checkpoint.folder().to_owned(),
             step: checkpoint.step(),
             config: checkpoint.model_config().clone(),
-            tokenizer: open_tokenizer(checkpoint.tokenizer())?,
+            tokenizer: open_tokenizer(&checkpoint.tokenizer()?)?,
         })
     }
 

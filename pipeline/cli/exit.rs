@@ -61,6 +61,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
 fn corpus_code(error: &CorpusError) -> u8 {
     match error {
         CorpusError::Io { action, source, .. } => io_code(action, source),
+        CorpusError::Stopped => FAILED,
         _ => USAGE,
     }
 }

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::CorpusError;
+use crate::observer::{Observer, Silent, stop_if_asked};
+
+/// Bytes that are read between two looks at an observer.
+const BLOCK_BYTES: u64 = 1 << 24;
 
 /// Size and checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +33,22 @@ impl FileSummary {
     ///
     /// Where the file cannot be read.
     pub fn of(path: &Path) -> Result<Self, CorpusError> {
+        Self::observed(path, &Silent)
+    }
+
+    /// Reads the file at `path` for its size and checksum, and tells `observer` of the bytes.
+    pub(crate) fn observed(path: &Path, observer: &dyn Observer) -> Result<Self, CorpusError> {
+        let mut file = File::open(path).map_err(CorpusError::io("open", path))?;
         let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
-        File::open(path)
-            .and_then(|mut file| io::copy(&mut file, &mut hashed))
-            .map_err(CorpusError::io("read", path))?;
-        Ok(hashed.summary(path))
+        loop {
+            stop_if_asked(observer)?;
+            let copied = io::copy(&mut (&mut file).take(BLOCK_BYTES), &mut hashed)
+                .map_err(CorpusError::io("read", path))?;
+            if copied == 0 {
+                return Ok(hashed.summary(path));
+            }
+            observer.advance(copied);
+        }
     }
 }
 

@@ -362,7 +362,7 @@ fn the_manifest_holds_the_config_and_the_counts() {
     let config = workspace.config();
     let report = workspace.curate(config.clone()).unwrap();
     let folder = DataFolder::open(&workspace.path("out")).unwrap();
-    folder.verify().unwrap();
+    folder.verify(&Silent).unwrap();
     let manifest = folder.manifest();
     assert_eq!(manifest.config, serde_json::to_value(&config).unwrap());
     assert_eq!(manifest.dropped, [("exact_duplicate".to_owned(), 1)].into());

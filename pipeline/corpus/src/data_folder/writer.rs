@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::workplace::Workplace;
-use super::{DataFolder, DataManifest, MANIFEST, SHARD};
+use super::{DataFolder, DataManifest, MANIFEST, SHARD, TOKENIZER};
 use crate::CorpusError;
 use crate::pending_file::{FileSummary, sync_folder, temporary_sibling};
 use crate::shard::ShardWriter;
@@ -88,14 +88,19 @@ impl DataFolderWriter {
         self.write(name, &text)
     }
 
-    /// Completes `manifest` by the files that it does not list yet, writes it last, and gives the
-    /// folder its name.
+    /// Writes the tokenizer's definition where it has a file, completes `manifest` by the files that
+    /// it does not list yet, writes it last, and gives the folder its name.
     ///
     /// # Errors
     ///
     /// Where something cannot be read or written; [`CorpusError::OutputKept`] where the folder is
     /// finished and cannot have its name, because it is taken meanwhile or cannot be given.
     pub fn finish(mut self, mut manifest: DataManifest) -> Result<DataFolder, CorpusError> {
+        if let Some(definition) = &manifest.definition {
+            let path = self.file(TOKENIZER);
+            fs::write(&path, definition.as_bytes()).map_err(CorpusError::io("write", &path))?;
+            TOKENIZER.clone_into(&mut manifest.tokenizer.name);
+        }
         for path in self.other_files(&manifest.files)? {
             manifest.files.push(FileSummary::of(&path)?);
             sync_file(&path)?;

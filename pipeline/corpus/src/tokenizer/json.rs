@@ -1,6 +1,7 @@
 //! A tokenizer that a `tokenizer.json` file describes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
@@ -23,6 +24,7 @@ const WHOLE_LIMIT_BYTES: usize = 1 << 22;
 /// The tokenizer of a `tokenizer.json` file.
 pub struct JsonTokenizer {
     name: String,
+    text: Arc<str>,
     pipeline: PipelineTokenizer,
     options: EncodeOptions,
     vocab_size: usize,
@@ -74,6 +76,7 @@ impl JsonTokenizer {
             may_cut_before_spaces: definition.may_cut_before_spaces(),
             has_a_token_for_every_word: definition.has_a_token_for_every_word(),
             name,
+            text: text.into(),
             pipeline,
             options,
         })
@@ -109,6 +112,10 @@ impl Tokenizer for JsonTokenizer {
 
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    fn definition(&self) -> Option<Arc<str>> {
+        Some(self.text.clone())
     }
 
     fn encode_to(

@@ -40,6 +40,11 @@ pub trait Tokenizer: Send + Sync {
     /// The xxh3-128 hash of the definition, in hexadecimal: equal definitions give equal tokens.
     fn fingerprint(&self) -> String;
 
+    /// The text of the file that defines the tokenizer; `None` for one that is built in.
+    fn definition(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// Encodes `text` and hands its tokens to `sink`, a piece at a time: of a long text the pieces
     /// are such that encoding one takes a fraction of a second. No more is encoded once `sink`
     /// breaks. A special token's name in the text is text like any other.
@@ -122,7 +127,7 @@ pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
 }
 
 /// Hexadecimal xxh3-128 of a definition.
-fn fingerprint_of(definition: &[u8]) -> String {
+pub(crate) fn fingerprint_of(definition: &[u8]) -> String {
     format!("{:032x}", xxh3_128(definition))
 }
 
