@@ -57,8 +57,8 @@ pub mod tokenizer;
 mod verify;
 
 pub use data_folder::{
-    DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT, SHARD,
-    TokenizerIdentity, Workplace,
+    DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
+    SHARD, TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;

@@ -101,7 +101,11 @@ impl Made<'_> {
             peak_rss_bytes: corpus::machine::peak_rss_bytes(),
             peak_anonymous_bytes: run.peak_anonymous_bytes(),
             contamination: self.contamination.clone(),
-            unicode_repaired: self.plan.unicode_repair.as_ref().map(|_| self.input.unicode_repaired),
+            unicode_repaired: self
+                .plan
+                .unicode_repair
+                .as_ref()
+                .map(|_| self.input.unicode_repaired),
             clusters,
             cluster_sizes,
             similarity: self.plan.near_duplicates.is_some().then_some(counts.similarity),

@@ -85,7 +85,8 @@ pub(crate) fn write_lists(
                     None => None,
                 };
                 let location = documents.location(&document);
-                removed.write(&RemovedRecord::new(location, reason, &evidence, witness, test_items))?;
+                removed
+                    .write(&RemovedRecord::new(location, reason, &evidence, witness, test_items))?;
             }
             run.observer.advance(batch.len() as u64);
         }

@@ -284,7 +284,8 @@ fn write_removals(
     removed: &[Removal],
     numbers: &[u32],
 ) -> Result<FileSummary, CurationError> {
-    let schema = Schema::new(COLUMNS.map(|name| Field::new(name, DataType::UInt32, false)).to_vec());
+    let schema =
+        Schema::new(COLUMNS.map(|name| Field::new(name, DataType::UInt32, false)).to_vec());
     let column = |of: &dyn Fn(&Removal) -> u32| -> ArrayRef {
         Arc::new(removed.iter().map(of).collect::<UInt32Array>())
     };

@@ -59,14 +59,15 @@ pub(crate) fn tokenize(
     run: &mut Run<'_>,
 ) -> Result<(ShardSummary, WordCuts), CurationError> {
     run.observer.begin(STAGE, Some(u64::from(outcomes.num_kept())), Unit::Documents);
-    let (mut writer, mut done, first_segment) = match ShardInProgress::open(tokenizer, outcomes, run)? {
-        ShardInProgress::Finished(summary, cuts) => {
-            run.observer.skip(summary.documents);
-            run.observer.finish();
-            return Ok((summary, cuts));
-        }
-        ShardInProgress::At { writer, done, next_segment } => (writer, done, next_segment),
-    };
+    let (mut writer, mut done, first_segment) =
+        match ShardInProgress::open(tokenizer, outcomes, run)? {
+            ShardInProgress::Finished(summary, cuts) => {
+                run.observer.skip(summary.documents);
+                run.observer.finish();
+                return Ok((summary, cuts));
+            }
+            ShardInProgress::At { writer, done, next_segment } => (writer, done, next_segment),
+        };
     run.observer.skip(done.checkpoint.documents);
     for segment in first_segment..documents.num_segments() {
         let encoder = SegmentEncoder { tokenizer, outcomes, run };
@@ -160,7 +161,9 @@ impl SegmentEncoder<'_, '_> {
         let round = ROUND_BATCHES_PER_THREAD * rayon::current_num_threads();
         for batches in batches.chunks(round) {
             let places = batches.iter().flat_map(|&(start, batch)| {
-                kept_rows(batch, start, self.outcomes).into_iter().map(move |row| (batch, start, row))
+                kept_rows(batch, start, self.outcomes)
+                    .into_iter()
+                    .map(move |row| (batch, start, row))
             });
             let places: Vec<Place<'_>> = places.collect();
             let encode = || {

@@ -132,7 +132,6 @@ impl Evidence {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -204,7 +204,8 @@ fn a_folder_that_the_same_run_has_made_is_left_as_it_is_and_another_is_refused()
     assert!(again.stages.into_inner().unwrap().is_empty(), "no stage ran");
 
     let without_length = CurationConfig { length: None, ..config };
-    let message = curate(&without_length.validate().unwrap(), &out, &Silent).unwrap_err().to_string();
+    let message =
+        curate(&without_length.validate().unwrap(), &out, &Silent).unwrap_err().to_string();
     assert!(message.contains("length: {\"min_tokens\":128} before, nothing now"), "{message}");
 }
 

@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use manifest::MANIFEST_VERSION;
 pub use manifest::{DataManifest, TokenizerIdentity};
-pub use workplace::Workplace;
 pub(crate) use merge::merge_folders;
 use serde::de::DeserializeOwned;
+pub use workplace::Workplace;
 pub use writer::{DataFolderWriter, Existing};
 
 use crate::observer::{Observer, Unit};
@@ -37,13 +37,9 @@ use crate::tokenizer::{self, Tokenizer};
 use crate::{CorpusError, ShardCheck};
 
 /// Stem of the shard in a data folder.
-<<<<<<< HEAD
 pub const SHARD: &str = "corpus";
-=======
-const SHARD: &str = "corpus";
 /// Name of the tokenizer's definition in a data folder.
 const TOKENIZER: &str = "tokenizer.json";
->>>>>>> part-T
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 /// Name of the report.

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use corpus::reader::Sources;
-pub(crate) use segment::{JudgedDocument, SegmentWriter, StoredBatch, StoredDocument};
 use segment::Segment;
+pub(crate) use segment::{JudgedDocument, SegmentWriter, StoredBatch, StoredDocument};
 
 use crate::CurationError;
 use crate::records::Location;

@@ -127,7 +127,9 @@ impl JudgedDocument {
         }
         let columns: Vec<ArrayRef> = vec![
             Arc::new(documents.iter().map(|it| it.file).collect::<UInt32Array>()),
-            Arc::new(documents.iter().map(|it| it.document.provenance.line).collect::<UInt64Array>()),
+            Arc::new(
+                documents.iter().map(|it| it.document.provenance.line).collect::<UInt64Array>(),
+            ),
             Arc::new(id.finish()),
             Arc::new(title.finish()),
             Arc::new(reason.finish()),

@@ -114,16 +114,13 @@ fn map(path: &Path) -> Result<Buffer, CurationError> {
 
 fn read_footer(data: &Buffer) -> Result<(FileDecoder, Vec<Block>), ArrowError> {
     let trailer = data.len().checked_sub(TRAILER_BYTES).ok_or_else(|| damaged("its length"))?;
-    let footer_length = data[trailer..]
-        .try_into()
-        .map_err(|_| damaged("its end"))
-        .and_then(read_footer_length)?;
+    let footer_length =
+        data[trailer..].try_into().map_err(|_| damaged("its end")).and_then(read_footer_length)?;
     let start = trailer.checked_sub(footer_length).ok_or_else(|| damaged("its footer"))?;
     let footer =
         root_as_footer(&data[start..trailer]).map_err(|error| damaged(&error.to_string()))?;
-    let schema: SchemaRef = Arc::new(
-        footer.schema().map(convert::fb_to_schema).ok_or_else(|| damaged("no schema"))?,
-    );
+    let schema: SchemaRef =
+        Arc::new(footer.schema().map(convert::fb_to_schema).ok_or_else(|| damaged("no schema"))?);
     let blocks = footer.recordBatches().map(|it| it.iter().copied().collect()).unwrap_or_default();
     Ok((FileDecoder::new(schema, footer.version()), blocks))
 }

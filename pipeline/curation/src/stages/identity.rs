@@ -149,10 +149,8 @@ fn compare_files(
     for (path, then) in before {
         match now.get(path) {
             None => changes.push(format!("{what} {path}: no longer there")),
-            Some(it) if it.bytes != then.bytes => changes.push(format!(
-                "{what} {path}: {} bytes before, {} now",
-                then.bytes, it.bytes
-            )),
+            Some(it) if it.bytes != then.bytes => changes
+                .push(format!("{what} {path}: {} bytes before, {} now", then.bytes, it.bytes)),
             Some(it) if it != then => changes.push(format!("{what} {path}: changed since")),
             Some(_) => {}
         }

@@ -65,11 +65,7 @@ impl Journal {
     }
 
     /// Number of parts, from the first, whose files have the sizes and checksums of their lines.
-    fn count_intact(
-        &self,
-        folder: &Path,
-        observer: &dyn Observer,
-    ) -> Result<usize, CurationError> {
+    fn count_intact(&self, folder: &Path, observer: &dyn Observer) -> Result<usize, CurationError> {
         let bytes = self.parts.iter().flat_map(|part| &part.files).map(|file| file.bytes).sum();
         observer.begin("check", Some(bytes), Unit::Bytes);
         for (number, part) in self.parts.iter().enumerate() {
@@ -174,11 +170,7 @@ impl Journal {
 
 /// The journal at `path`, to add lines to; made where it is not there.
 fn open(path: &Path) -> Result<File, CurationError> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(CurationError::io("open", path))
+    OpenOptions::new().append(true).create(true).open(path).map_err(CurationError::io("open", path))
 }
 
 #[cfg(test)]
