@@ -13,8 +13,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corpus::tokenizer::Tokenizer;
-use corpus::{DataFolder, DataManifest, Existing, Observer, Silent, Unit};
+use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
+use corpus::{CorpusError, DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
 use training::config::{ModelConfig, TrainConfig};
 use training::plan::{Resume, RunPaths, TrainPlan};
@@ -42,8 +42,16 @@ impl Tokenizer for Numbers {
         format!("numbers-{}", self.vocab_size)
     }
 
-    fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        out.extend(text.split(' ').map(|number| number.parse::<u32>().unwrap()));
+    fn encode_to(
+        &self,
+        text: &str,
+        _: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let tokens: Vec<u32> =
+            text.split(' ').map(|number| number.parse::<u32>().unwrap()).collect();
+        let _ = sink(&tokens);
+        Ok(Encoded { tokens: tokens.len(), ..Encoded::default() })
     }
 
     fn decode(&self, ids: &[u32]) -> String {

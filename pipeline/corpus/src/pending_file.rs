@@ -2,13 +2,17 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::CorpusError;
+use crate::observer::{Observer, Silent, stop_if_asked};
+
+/// Bytes that are read between two looks at an observer.
+const BLOCK_BYTES: u64 = 1 << 24;
 
 /// Size and checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,23 +33,66 @@ impl FileSummary {
     ///
     /// Where the file cannot be read.
     pub fn of(path: &Path) -> Result<Self, CorpusError> {
+        Self::observed(path, &Silent)
+    }
+
+    /// Reads the file at `path` for its size and checksum, and tells `observer` of the bytes.
+    pub(crate) fn observed(path: &Path, observer: &dyn Observer) -> Result<Self, CorpusError> {
+        let mut file = File::open(path).map_err(CorpusError::io("open", path))?;
         let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
-        File::open(path)
-            .and_then(|mut file| io::copy(&mut file, &mut hashed))
+        loop {
+            stop_if_asked(observer)?;
+            let copied = io::copy(&mut (&mut file).take(BLOCK_BYTES), &mut hashed)
+                .map_err(CorpusError::io("read", path))?;
+            if copied == 0 {
+                return Ok(hashed.summary(path));
+            }
+            observer.advance(copied);
+        }
+    }
+}
+
+/// The beginning of a file: so many bytes, of this xxh3-128 hash in hexadecimal. The default is the
+/// beginning of a file in which nothing is yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePrefix {
+    /// Length of the beginning.
+    pub bytes: u64,
+    /// Its hash; empty where the beginning is.
+    pub xxh3_128: String,
+}
+
+impl FilePrefix {
+    /// Reads this beginning of the file at `path` and leaves the file at its end.
+    fn read(&self, path: &Path, mut file: File) -> Result<Hashed<File>, CorpusError> {
+        let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
+        io::copy(&mut (&mut file).take(self.bytes), &mut hashed)
             .map_err(CorpusError::io("read", path))?;
-        Ok(hashed.summary(path))
+        let differ = |what, expected, found| {
+            Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found })
+        };
+        let found = hashed.prefix();
+        if found.bytes != self.bytes {
+            return differ("bytes written", self.bytes.to_string(), found.bytes.to_string());
+        }
+        if self.bytes > 0 && found.xxh3_128 != self.xxh3_128 {
+            return differ("xxh3_128 of what was written", self.xxh3_128.clone(), found.xxh3_128);
+        }
+        Ok(Hashed { inner: file, hash: hashed.hash, bytes: hashed.bytes })
     }
 }
 
 /// A file being written under a temporary name beside its own; dropped before it is committed, it
-/// is gone.
+/// is gone, unless it was begun to be resumed.
 #[derive(Debug)]
 pub struct PendingFile {
     path: PathBuf,
     temporary: PathBuf,
     /// `None` once the bytes are on disk.
     writer: Option<BufWriter<Hashed<File>>>,
-    renamed: bool,
+    /// Whether the bytes written stay when this is dropped.
+    is_kept: bool,
 }
 
 impl PendingFile {
@@ -72,8 +119,75 @@ impl PendingFile {
         let temporary = temporary_sibling(path, "partial");
         let file = File::create(&temporary).map_err(CorpusError::io("create", &temporary))?;
         let hashed = Hashed { inner: file, hash: Xxh3::new(), bytes: 0 };
-        let writer = Some(BufWriter::with_capacity(1 << 20, hashed));
-        Ok(Self { path: path.to_owned(), temporary, writer, renamed: false })
+        Ok(Self::over(path, temporary, hashed, false))
+    }
+
+    /// Goes on with the file that will be `path` behind `written`, what an earlier process wrote
+    /// of it: what stands after that is cut off. Dropped, the file keeps its temporary name, to be
+    /// resumed once more.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be opened, or does not begin as `written` says.
+    pub(crate) fn resume(path: &Path, written: &FilePrefix) -> Result<Self, CorpusError> {
+        let temporary = temporary_sibling(path, "partial");
+        if path.exists() && !temporary.exists() {
+            // The earlier process ended between naming the file and noting that it was whole.
+            fs::rename(path, &temporary).map_err(CorpusError::io("rename", path))?;
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&temporary)
+            .map_err(CorpusError::io("open", &temporary))?;
+        let hashed = written.read(&temporary, file)?;
+        hashed.inner.set_len(written.bytes).map_err(CorpusError::io("cut", &temporary))?;
+        Ok(Self::over(path, temporary, hashed, true))
+    }
+
+    fn over(path: &Path, temporary: PathBuf, file: Hashed<File>, is_kept: bool) -> Self {
+        let writer = Some(BufWriter::with_capacity(1 << 20, file));
+        Self { path: path.to_owned(), temporary, writer, is_kept }
+    }
+
+    /// Waits until what was written is on disk, and returns what [`resume`](Self::resume) needs to
+    /// go on from here.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced.
+    pub(crate) fn checkpoint(&mut self) -> Result<FilePrefix, CorpusError> {
+        let writer = self.writer.as_mut().expect("a file is written before it is synced");
+        writer
+            .flush()
+            .and_then(|()| writer.get_ref().inner.sync_data())
+            .map_err(CorpusError::io("write", &self.temporary))?;
+        Ok(writer.get_ref().prefix())
+    }
+
+    /// Hands all that was written so far to `read`, from the start.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written, or the error of `read`.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been synced.
+    pub(crate) fn read_back(
+        &mut self,
+        read: impl FnOnce(&mut dyn Read) -> Result<(), CorpusError>,
+    ) -> Result<(), CorpusError> {
+        self.write(|writer| writer.flush())?;
+        let mut file =
+            File::open(&self.temporary).map_err(CorpusError::io("open", &self.temporary))?;
+        read(&mut file)
     }
 
     /// Name that the file will have.
@@ -108,16 +222,34 @@ impl PendingFile {
     ///
     /// Where the file has been synced already.
     pub fn sync(&mut self) -> Result<FileSummary, CorpusError> {
-        let writer = self.writer.take().expect("a file is synced once");
-        let hashed = writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
-            .map_err(CorpusError::io("write", &self.temporary))?;
+        let hashed = self.flushed()?;
         hashed.inner.sync_all().map_err(CorpusError::io("write", &self.temporary))?;
         Ok(hashed.summary(&self.path))
     }
 
-    /// Gives the synced file its name.
+    /// Hands all bytes to the system, without waiting until they are on disk: for a file whose
+    /// checksum is compared before it is used again.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been closed or synced already.
+    pub fn close(&mut self) -> Result<FileSummary, CorpusError> {
+        Ok(self.flushed()?.summary(&self.path))
+    }
+
+    fn flushed(&mut self) -> Result<Hashed<File>, CorpusError> {
+        let writer = self.writer.take().expect("a file is closed once");
+        writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+            .map_err(CorpusError::io("write", &self.temporary))
+    }
+
+    /// Gives the closed file its name.
     ///
     /// # Errors
     ///
@@ -125,19 +257,35 @@ impl PendingFile {
     ///
     /// # Panics
     ///
-    /// Where the file has not been synced.
+    /// Where the file has been neither synced nor closed.
     pub fn commit(mut self) -> Result<(), CorpusError> {
-        assert!(self.writer.is_none(), "a file is synced before it is named");
+        assert!(self.writer.is_none(), "a file is closed before it is named");
         fs::rename(&self.temporary, &self.path)
             .map_err(CorpusError::io("rename", &self.temporary))?;
-        self.renamed = true;
+        self.is_kept = true;
         sync_folder(self.path.parent())
+    }
+
+    /// Removes the file, whether or not it was begun to be resumed.
+    pub(crate) fn discard(mut self) {
+        self.is_kept = false;
+    }
+}
+
+/// For libraries that write to a [`Write`]: errors do not name the file.
+impl Write for PendingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().expect("a file is written before it is closed").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().expect("a file is written before it is closed").flush()
     }
 }
 
 impl Drop for PendingFile {
     fn drop(&mut self) {
-        if !self.renamed {
+        if !self.is_kept {
             // Nothing is to be done about a file that cannot be removed, and the first error is the
             // one to report.
             let _ = fs::remove_file(&self.temporary);
@@ -159,12 +307,14 @@ impl<W> std::fmt::Debug for Hashed<W> {
 }
 
 impl<W> Hashed<W> {
+    fn prefix(&self) -> FilePrefix {
+        FilePrefix { bytes: self.bytes, xxh3_128: format!("{:032x}", self.hash.digest128()) }
+    }
+
     fn summary(&self, path: &Path) -> FileSummary {
-        FileSummary {
-            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            bytes: self.bytes,
-            xxh3_128: format!("{:032x}", self.hash.digest128()),
-        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let FilePrefix { bytes, xxh3_128 } = self.prefix();
+        FileSummary { name, bytes, xxh3_128 }
     }
 }
 

@@ -6,7 +6,7 @@
 
 /// Multiplier of the word hash and of the polynomial over word hashes; `K ≡ 3 mod 8`, so that
 /// exchanging two words of a run of five loses at most four of the 64 bits that tell the two apart.
-const K: u64 = 0x9E37_79B9_7F4A_7C13;
+pub(crate) const K: u64 = 0x9E37_79B9_7F4A_7C13;
 
 /// A word hash in the making.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,7 @@ impl WordState {
 }
 
 /// The hash of a word given by its bytes.
+#[cfg(test)]
 pub(crate) fn hash_word(bytes: impl Iterator<Item = u8>) -> u64 {
     mix(bytes.fold(WordState::EMPTY, WordState::absorb).0)
 }

@@ -25,6 +25,11 @@ impl TextFile {
         Self { form, bytes }
     }
 
+    /// Size on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The whole file, without the byte order mark that it may begin with.
     pub(super) fn parse(self, origin: &Origin, on_bad_line: OnBadLine) -> Parsed {
         match self.read(&origin.file) {

@@ -73,12 +73,15 @@ impl DType {
         }
     }
 
-    /// Appends the bytes of `tokens`, all of which lie in a vocabulary that this format was chosen
-    /// for.
+    /// Appends the bytes of `tokens`. What does not fit into this format, which is one that shards
+    /// are written in, is cut off.
     pub(super) fn encode(self, tokens: &[u32], bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.resize(start + tokens.len() * self.width(), 0);
+        let room = &mut bytes[start..];
         match self {
-            Self::Uint16 => bytes.extend(tokens.iter().flat_map(|&t| (t as u16).to_le_bytes())),
-            _ => bytes.extend(tokens.iter().flat_map(|&t| (t as i32).to_le_bytes())),
+            Self::Uint16 => narrow(tokens, room, |token| (token as u16).to_le_bytes()),
+            _ => narrow(tokens, room, u32::to_le_bytes),
         }
     }
 
@@ -101,6 +104,13 @@ impl DType {
             }
         }
         Ok(())
+    }
+}
+
+fn narrow<const W: usize>(tokens: &[u32], bytes: &mut [u8], number: impl Fn(u32) -> [u8; W]) {
+    let (numbers, _) = bytes.as_chunks_mut::<W>();
+    for (bytes, &token) in numbers.iter_mut().zip(tokens) {
+        *bytes = number(token);
     }
 }
 

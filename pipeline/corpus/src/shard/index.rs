@@ -1,10 +1,8 @@
 //! The `.idx` file: where sequences and documents lie in the data.
 //!
-//! [`ShardIndex`] reads it through a memory map, after checking every number in it once;
-//! `IndexBuilder` collects and writes it. Offsets are 64-bit and their arithmetic is checked: an
+//! [`ShardIndex`] reads it through a memory map, after checking every number in it once. Offsets are 64-bit and their arithmetic is checked: an
 //! overflow is an error, never a wrong place.
 
-use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
@@ -12,9 +10,9 @@ use super::{DType, ShardFault};
 use crate::CorpusError;
 use crate::mapped::MappedFile;
 
-const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+pub(super) const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 const LEGACY_MAGIC: &[u8; 6] = b"TNTIDX";
-const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 1;
 const HEADER_BYTES: u64 = 34;
 const LENGTH_BYTES: u64 = 4;
 const POINTER_BYTES: u64 = 8;
@@ -220,7 +218,7 @@ fn index_bytes(sequences: u64, document_entries: u64) -> Option<u64> {
 }
 
 /// Size of the data, in bytes: never more than a pointer can hold.
-fn data_bytes(tokens: u64, width: u64) -> Result<u64, ShardFault> {
+pub(super) fn data_bytes(tokens: u64, width: u64) -> Result<u64, ShardFault> {
     tokens
         .checked_mul(width)
         .filter(|&bytes| i64::try_from(bytes).is_ok())
@@ -233,82 +231,6 @@ fn number<const W: usize>(bytes: &[u8], offset: usize) -> [u8; W] {
 
 fn in_range(what: &'static str, index: u64, count: u64) -> Result<(), ShardFault> {
     if index < count { Ok(()) } else { Err(ShardFault::OutOfRange { what, index, count }) }
-}
-
-/// Collects what the index of a new shard holds: 12 bytes per sequence, 8 per document.
-#[derive(Debug)]
-pub(super) struct IndexBuilder {
-    dtype: DType,
-    lengths: Vec<i32>,
-    /// Sequences before the end of each document.
-    document_ends: Vec<u64>,
-    tokens: u64,
-}
-
-impl IndexBuilder {
-    pub(super) fn new(dtype: DType) -> Self {
-        Self { dtype, lengths: Vec::new(), document_ends: Vec::new(), tokens: 0 }
-    }
-
-    pub(super) fn num_documents(&self) -> u64 {
-        self.document_ends.len() as u64
-    }
-
-    pub(super) fn num_sequences(&self) -> u64 {
-        self.lengths.len() as u64
-    }
-
-    pub(super) fn num_tokens(&self) -> u64 {
-        self.tokens
-    }
-
-    /// Adds a sequence of `length` tokens, which must be at least one.
-    pub(super) fn push_sequence(&mut self, length: usize) -> Result<(), ShardFault> {
-        if length == 0 {
-            return Err(ShardFault::EmptySequence { sequence: self.num_sequences() });
-        }
-        let stored = i32::try_from(length).map_err(|_| ShardFault::TooLarge {
-            what: "length of a sequence",
-            value: length as u64,
-        })?;
-        let tokens = self.tokens + length as u64;
-        data_bytes(tokens, self.dtype.width() as u64)?;
-        self.lengths.push(stored);
-        self.tokens = tokens;
-        Ok(())
-    }
-
-    /// Ends the document that the sequences since the last end belong to.
-    pub(super) fn end_document(&mut self) {
-        self.document_ends.push(self.num_sequences());
-    }
-
-    /// Whether every sequence belongs to a document that was ended.
-    pub(super) fn is_complete(&self) -> bool {
-        self.document_ends.last().copied().unwrap_or(0) == self.num_sequences()
-    }
-
-    /// Writes the index.
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(MAGIC)?;
-        out.write_all(&VERSION.to_le_bytes())?;
-        out.write_all(&[self.dtype.code()])?;
-        out.write_all(&self.num_sequences().to_le_bytes())?;
-        out.write_all(&(self.num_documents() + 1).to_le_bytes())?;
-        for length in &self.lengths {
-            out.write_all(&length.to_le_bytes())?;
-        }
-        let mut pointer = 0_u64;
-        for &length in &self.lengths {
-            out.write_all(&pointer.to_le_bytes())?;
-            pointer += length as u64 * self.dtype.width() as u64;
-        }
-        out.write_all(&0_u64.to_le_bytes())?;
-        for end in &self.document_ends {
-            out.write_all(&end.to_le_bytes())?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -23,20 +23,25 @@
 //! f32, 8 u16. Written are u16 for vocabularies below 65,500 and i32 for all others; read is every
 //! integer format.
 
+mod block;
 mod dtype;
 mod fault;
+#[cfg(test)]
+pub(crate) mod foreign;
 mod index;
+mod index_writer;
 mod reader;
 mod writer;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub use block::ShardBlock;
 pub use dtype::DType;
 pub use fault::ShardFault;
 pub use index::ShardIndex;
 pub use reader::ShardReader;
-pub use writer::{ShardSummary, ShardWriter};
+pub use writer::{ShardCheckpoint, ShardSummary, ShardWriter};
 
 use crate::CorpusError;
 

@@ -22,7 +22,11 @@ use tokenizers::pipeline::{
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 
-use super::{Tokenizer, before_white_space, fingerprint_of, pieces, plain_encoding};
+use super::pieces::{Piece, pieces};
+use super::{
+    EncodeScratch, Encoded, Encoder, Sink, Tokenizer, fingerprint_of, plain_encoding, words,
+};
+use crate::CorpusError;
 
 /// Name by which the tokenizer is opened.
 pub(super) const NAME: &str = "gpt2";
@@ -37,27 +41,31 @@ const END_OF_TEXT: &str = "<|endoftext|>";
 const PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Text is encoded in pieces of about this many bytes.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 18;
 
-/// Longest piece without a place to cut, in bytes; half a second of work. A single word longer than
-/// this is cut by force, and the tokens at the cut may then differ from the reference's.
-const PIECE_LIMIT_BYTES: usize = 1 << 21;
+/// Longest piece without a place to cut, in bytes; half a second of work at the worst, which is a
+/// megabyte of digits. The working memory is some 60 bytes for each.
+const PIECE_LIMIT_BYTES: usize = 1 << 20;
 
 /// GPT-2's tokenizer: 50,257 tokens.
 ///
 /// ```
+/// # fn main() -> Result<(), corpus::CorpusError> {
 /// use corpus::tokenizer::{Gpt2Tokenizer, Tokenizer};
 ///
 /// let tokenizer = Gpt2Tokenizer::new();
 /// let mut tokens = Vec::new();
-/// tokenizer.encode("Hello world", &mut tokens);
+/// tokenizer.encode("Hello world", &mut tokens)?;
 /// assert_eq!(tokens, [15496, 995]);
 /// assert_eq!(tokenizer.decode(&tokens), "Hello world");
+/// # Ok(())
+/// # }
 /// ```
 pub struct Gpt2Tokenizer {
     pipeline: PipelineTokenizer,
     options: EncodeOptions,
     eod: u32,
+    neighbors: NeighborBytes,
 }
 
 impl Gpt2Tokenizer {
@@ -103,7 +111,32 @@ impl Gpt2Tokenizer {
             None,
             None,
         );
-        Self { pipeline, options: plain_encoding(), eod }
+        Self { pipeline, options: plain_encoding(), eod, neighbors: NeighborBytes::of(&ranks) }
+    }
+
+    /// `text` in pieces of about `bytes`, and of at most `limit`.
+    fn pieces<'t>(
+        &'t self,
+        text: &'t str,
+        bytes: usize,
+        limit: usize,
+    ) -> impl Iterator<Item = Piece<'t>> {
+        pieces(text, bytes, limit, |last, next| self.may_cut(last, next))
+    }
+
+    /// Whether no token changes where text is cut between these two characters.
+    ///
+    /// Before white space, and after a letter where no letter follows, [`PATTERN`] begins a new
+    /// pre-token. Elsewhere in a word, or between two, it reads what follows the cut as it would
+    /// have read it, unless that begins with an apostrophe, or it would have looked past white
+    /// space; and the word's parts have the word's tokens where none lies across the cut.
+    fn may_cut(&self, last: char, next: char) -> bool {
+        if last.is_whitespace() {
+            return false;
+        }
+        let ends_letters =
+            last.is_ascii_alphabetic() && (next.is_ascii_digit() || next.is_ascii_punctuation());
+        next.is_whitespace() || ends_letters || (next != '\'' && !self.neighbors.meet(last, next))
     }
 }
 
@@ -130,12 +163,19 @@ impl Tokenizer for Gpt2Tokenizer {
         fingerprint_of(RANKS.as_bytes())
     }
 
-    fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
-        Box::new(pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES, begins_pre_token))
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let pieces = self.pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES);
+        let encoder = Encoder { name: NAME, pipeline: &self.pipeline, options: &self.options };
+        encoder.encode(pieces, scratch, sink)
     }
 
-    fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        super::encode_pieces(&self.pipeline, &self.options, self.parts(text), out);
+    fn surely_has(&self, text: &str, tokens: usize) -> bool {
+        words::has_pre_tokens(text, tokens)
     }
 
     fn decode(&self, ids: &[u32]) -> String {
@@ -143,13 +183,26 @@ impl Tokenizer for Gpt2Tokenizer {
     }
 }
 
-/// Before white space, and after a letter where no letter follows: in [`PATTERN`] letters are
-/// followed by letters only. Asked of ASCII alone, which finds a place in all but a single word of
-/// another script.
-fn begins_pre_token(last: char, next: char) -> bool {
-    let ends_letters =
-        last.is_ascii_alphabetic() && (next.is_ascii_digit() || next.is_ascii_punctuation());
-    ends_letters || before_white_space(last, next)
+/// Pairs of bytes that stand side by side in some token. Between two bytes that do not, nothing is
+/// ever merged.
+struct NeighborBytes(Box<[[bool; 256]; 256]>);
+
+impl NeighborBytes {
+    fn of(tokens: &[Vec<u8>]) -> Self {
+        let mut pairs = Box::new([[false; 256]; 256]);
+        for pair in tokens.iter().flat_map(|token| token.windows(2)) {
+            pairs[usize::from(pair[0])][usize::from(pair[1])] = true;
+        }
+        Self(pairs)
+    }
+
+    /// Whether a token can hold the end of `left` and the beginning of `right`.
+    fn meet(&self, left: char, right: char) -> bool {
+        let mut buffer = [0; 4];
+        let last = *left.encode_utf8(&mut buffer).as_bytes().last().expect("a character has bytes");
+        let first = right.encode_utf8(&mut buffer).as_bytes()[0];
+        self.0[usize::from(last)][usize::from(first)]
+    }
 }
 
 /// The bytes of every token, by rank.
@@ -216,6 +269,8 @@ pub(super) fn spell(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use proptest::prelude::*;
     use rayon::prelude::*;
 
@@ -223,7 +278,7 @@ mod tests {
 
     fn encoded(tokenizer: &Gpt2Tokenizer, text: &str) -> Vec<u32> {
         let mut tokens = Vec::new();
-        tokenizer.encode(text, &mut tokens);
+        tokenizer.encode(text, &mut tokens).unwrap();
         tokens
     }
 
@@ -262,27 +317,28 @@ mod tests {
         );
     }
 
-    #[test]
-    fn any_pieces_have_the_tokens_of_the_whole() {
-        let tokenizer = Gpt2Tokenizer::new();
-        proptest!(|(
-            text in "([a-zA-Z]{1,3}|[0-9]|[ \\n\\t]|'(s|re|ll|d|x)|[!-/]|\\PC){0,60}",
-            bytes in 1..20_usize,
-        )| {
-            let mut tokens = Vec::new();
-            for piece in pieces(&text, bytes, PIECE_LIMIT_BYTES, begins_pre_token) {
-                tokenizer.encode(piece, &mut tokens);
-            }
-            prop_assert_eq!(tokens, encoded(&tokenizer, &text));
-        });
+    /// The tokens of `text`, encoded in pieces of about `bytes` that are never cut by force.
+    fn encoded_in_pieces(tokenizer: &Gpt2Tokenizer, text: &str, bytes: usize) -> Vec<u32> {
+        let mut tokens = Vec::new();
+        for piece in tokenizer.pieces(text, bytes, usize::MAX) {
+            tokenizer.encode(piece.text, &mut tokens).unwrap();
+        }
+        tokens
     }
 
     #[test]
-    fn long_text_without_spaces_is_cut_where_letters_end() {
-        let text = "Zm9vYmFy+/".repeat(500_000);
-        let parts: Vec<&str> = Gpt2Tokenizer::new().parts(&text).map(|part| &part[..1]).collect();
-        assert_eq!(parts.len(), 5);
-        assert!(parts[1..].iter().all(|first| "9+".contains(first)), "{parts:?}");
+    fn any_pieces_have_the_tokens_of_the_whole() {
+        let tokenizer = Gpt2Tokenizer::new();
+        let config = ProptestConfig::with_cases(500);
+        proptest!(config, |(
+            text in "([a-zA-Z]{1,9}|[0-9]|[ \\n\\t]|'(s|re|ll|d|x)|[!-/]{1,3}|[一-鿿]{1,3}|\\PC|\\pC){0,40}",
+            bytes in 1..20_usize,
+        )| {
+            prop_assert_eq!(
+                encoded_in_pieces(&tokenizer, &text, bytes),
+                encoded(&tokenizer, &text)
+            );
+        });
     }
 
     #[test]
@@ -291,12 +347,78 @@ mod tests {
         let text = "It's   a test,\n\n with 1234 numbers… and  spaces   \u{3000}ü ".repeat(9);
         let whole = encoded(&tokenizer, &text);
         for bytes in 1..200 {
-            let mut tokens = Vec::new();
-            for piece in pieces(&text, bytes, PIECE_LIMIT_BYTES, begins_pre_token) {
-                tokenizer.encode(piece, &mut tokens);
-            }
-            assert_eq!(tokens, whole, "pieces of {bytes} bytes");
+            assert_eq!(encoded_in_pieces(&tokenizer, &text, bytes), whole, "{bytes} bytes");
         }
+    }
+
+    /// What comes of encoding `text`, whose pieces decode to it.
+    fn outcome(tokenizer: &Gpt2Tokenizer, text: &str) -> Encoded {
+        let mut tokens = Vec::new();
+        let encoded = tokenizer
+            .encode_to(text, &mut EncodeScratch::default(), &mut |piece| {
+                assert!(piece.len() <= PIECE_LIMIT_BYTES);
+                tokens.extend_from_slice(piece);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(encoded.tokens, tokens.len());
+        assert!(tokenizer.decode(&tokens) == text);
+        encoded
+    }
+
+    #[test]
+    fn long_words_are_cut_where_no_token_can_lie() {
+        let tokenizer = Gpt2Tokenizer::new();
+        let mut state = 1_u64;
+        let mut draw = |choices: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % choices
+        };
+        let letters: String = (0..3 << 20).map(|_| char::from(b'a' + draw(26) as u8)).collect();
+        let ideographs: String =
+            (0..1 << 20).map(|_| char::from_u32(0x4e00 + draw(0x5000) as u32).unwrap()).collect();
+        let base64 = "Zm9vYmFy+/".repeat(300_000);
+        for text in [letters, ideographs, base64] {
+            assert_eq!(outcome(&tokenizer, &text).cut_words, 0, "{}", &text[..12]);
+        }
+    }
+
+    #[test]
+    fn words_without_a_place_to_cut_are_cut_by_force_and_told() {
+        let tokenizer = Gpt2Tokenizer::new();
+        let whole = outcome(&tokenizer, &format!("a {}", "x".repeat(PIECE_LIMIT_BYTES - 2)));
+        assert_eq!((whole.cut_words, whole.first_cut), (0, None));
+        let text = format!("some words {} and {}", "7".repeat(3 << 20), "7".repeat(2 << 20));
+        let cut = outcome(&tokenizer, &text);
+        assert_eq!((cut.cut_words, cut.first_cut), (5, Some(PIECE_LIMIT_BYTES)));
+    }
+
+    #[test]
+    fn a_sink_that_breaks_has_no_more_encoded() {
+        let tokenizer = Gpt2Tokenizer::new();
+        let mut calls = 0;
+        let text = "word ".repeat(1 << 20);
+        let encoded = tokenizer
+            .encode_to(&text, &mut EncodeScratch::default(), &mut |_| {
+                calls += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
+        assert_eq!(calls, 1);
+        assert!(encoded.tokens < 1 << 17, "{encoded:?}");
+    }
+
+    #[test]
+    fn texts_that_surely_have_tokens_have_them() {
+        let tokenizer = Gpt2Tokenizer::new();
+        assert!(tokenizer.surely_has(&"word ".repeat(128), 128));
+        let config = ProptestConfig::with_cases(500);
+        proptest!(config, |(
+            text in "([a-z]{1,3}|[0-9]|[ \\n\\t]|'(s|re|ll|d|x)|[!-/]|\u{3000}|\\PC|\\pC){0,40}",
+        )| {
+            let tokens = encoded(&tokenizer, &text).len();
+            prop_assert!(!tokenizer.surely_has(&text, tokens + 1), "{} tokens", tokens);
+        });
     }
 
     #[test]

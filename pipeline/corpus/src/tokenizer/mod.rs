@@ -4,16 +4,21 @@
 //! (`tokenizers`, pinned to a release candidate): nothing outside this folder names that crate.
 //!
 //! - [`Gpt2Tokenizer`]: GPT-2's byte-level BPE, whose vocabulary is part of this crate;
-//! - [`JsonTokenizer`]: any BPE that a `tokenizer.json` file describes.
+//! - [`JsonTokenizer`]: whatever a `tokenizer.json` file describes.
 
+mod definition;
 mod gpt2;
 mod json;
+mod pieces;
+mod words;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 pub use gpt2::Gpt2Tokenizer;
 pub use json::JsonTokenizer;
+use pieces::Piece;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -35,19 +40,70 @@ pub trait Tokenizer: Send + Sync {
     /// The xxh3-128 hash of the definition, in hexadecimal: equal definitions give equal tokens.
     fn fingerprint(&self) -> String;
 
-    /// Cuts `text` into parts whose tokens, one after another, are those of the text: what encodes
-    /// a long text part by part can stop in between.
-    fn parts<'t>(&self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
-        Box::new(std::iter::once(text))
+    /// The text of the file that defines the tokenizer; `None` for one that is built in.
+    fn definition(&self) -> Option<Arc<str>> {
+        None
     }
 
-    /// Appends the tokens of `text` to `out`. A special token's name in the text is text like any
-    /// other.
-    fn encode(&self, text: &str, out: &mut Vec<u32>);
+    /// Encodes `text` and hands its tokens to `sink`, a piece at a time: of a long text the pieces
+    /// are such that encoding one takes a fraction of a second. No more is encoded once `sink`
+    /// breaks. A special token's name in the text is text like any other.
+    ///
+    /// # Errors
+    ///
+    /// Where the tokenizer has no tokens for a text, as one whose regular expression gives up on
+    /// it. GPT-2's has tokens for every text.
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError>;
+
+    /// Appends the tokens of `text` to `out`: [`encode_to`](Self::encode_to) for small uses.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode_to`](Self::encode_to).
+    fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), CorpusError> {
+        let mut append = |tokens: &[u32]| {
+            out.extend_from_slice(tokens);
+            ControlFlow::Continue(())
+        };
+        self.encode_to(text, &mut EncodeScratch::default(), &mut append).map(drop)
+    }
+
+    /// Whether a quick look shows that `text` has `tokens` tokens or more. `false` says nothing:
+    /// the text has to be encoded then.
+    fn surely_has(&self, text: &str, tokens: usize) -> bool {
+        let _ = text;
+        tokens == 0
+    }
 
     /// The text of `ids`; U+FFFD stands for what is no character and for tokens outside the
     /// vocabulary.
     fn decode(&self, ids: &[u32]) -> String;
+}
+
+/// What tokens are handed to as they are made; it breaks to have no more of them.
+pub type Sink<'s> = &'s mut dyn FnMut(&[u32]) -> ControlFlow<()>;
+
+/// Working memory of an encoder, to be used for one text after another.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    tokens: Vec<PipelineToken>,
+}
+
+/// What came of encoding a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// Number of tokens that were handed to the sink.
+    pub tokens: usize,
+    /// How often a word of a megabyte and more was cut by force; the tokens at such a cut may
+    /// differ from those that the whole word has.
+    pub cut_words: usize,
+    /// Place of the first such cut, in bytes from the start of the text.
+    pub first_cut: Option<usize>,
 }
 
 /// Opens the tokenizer `gpt2`, or the one in a `tokenizer.json` file.
@@ -71,7 +127,7 @@ pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
 }
 
 /// Hexadecimal xxh3-128 of a definition.
-fn fingerprint_of(definition: &[u8]) -> String {
+pub(crate) fn fingerprint_of(definition: &[u8]) -> String {
     format!("{:032x}", xxh3_128(definition))
 }
 
@@ -85,20 +141,45 @@ fn plain_encoding() -> EncodeOptions {
     }
 }
 
-/// Appends the tokens of `pieces` to `out`.
-fn encode_pieces<'t>(
-    pipeline: &PipelineTokenizer,
-    options: &EncodeOptions,
-    pieces: impl Iterator<Item = &'t str>,
-    out: &mut Vec<u32>,
-) {
-    let mut tokens: Vec<PipelineToken> = Vec::new();
-    for piece in pieces {
-        tokens.clear();
-        pipeline
-            .encode_into(piece, options, &mut tokens)
-            .expect("a pipeline that has encoded once fails only on texts of 4 GiB and more");
-        out.extend_from_slice(PipelineToken::cast_slice(&tokens));
+/// A pipeline with what it takes to encode by it.
+struct Encoder<'e> {
+    name: &'e str,
+    pipeline: &'e PipelineTokenizer,
+    options: &'e EncodeOptions,
+}
+
+impl Encoder<'_> {
+    /// Encodes `pieces` one by one and hands the tokens of each to `sink`.
+    fn encode<'t>(
+        &self,
+        pieces: impl Iterator<Item = Piece<'t>>,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let mut encoded = Encoded::default();
+        let mut end = 0;
+        for piece in pieces {
+            scratch.tokens.clear();
+            self.pipeline
+                .encode_into(piece.text, self.options, &mut scratch.tokens)
+                .map_err(|error| self.failure(piece.text, error.as_ref()))?;
+            end += piece.text.len();
+            encoded.tokens += scratch.tokens.len();
+            if piece.is_forced {
+                encoded.cut_words += 1;
+                encoded.first_cut.get_or_insert(end);
+            }
+            if sink(PipelineToken::cast_slice(&scratch.tokens)).is_break() {
+                break;
+            }
+        }
+        Ok(encoded)
+    }
+
+    fn failure(&self, text: &str, error: &(dyn std::error::Error + 'static)) -> CorpusError {
+        let start: String = text.chars().take(40).collect();
+        let problem = format!("cannot encode the text that begins {start:?}: {error}");
+        CorpusError::Tokenizer { name: self.name.to_owned(), problem }
     }
 }
 
@@ -115,58 +196,6 @@ fn decode(pipeline: &PipelineTokenizer, vocab_size: usize, ids: &[u32]) -> Strin
         .collect()
 }
 
-/// `text` in pieces of roughly `piece_bytes`, cut between two characters for which `may_cut`
-/// answers that a new pre-token begins with the second, so that the tokens are those of the whole.
-///
-/// Encoding needs working memory of about ten times its input, so a text of a gigabyte is better
-/// given in pieces. A text without a place to cut is cut at `limit` bytes, wherever that is.
-fn pieces(
-    text: &str,
-    piece_bytes: usize,
-    limit: usize,
-    may_cut: fn(char, char) -> bool,
-) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let (piece, tail) = rest.split_at(piece_end(rest, piece_bytes, limit, may_cut));
-        rest = tail;
-        Some(piece)
-    })
-}
-
-/// Before white space that follows a character that is none: every pattern in use begins a new
-/// pre-token there.
-fn before_white_space(last: char, next: char) -> bool {
-    !last.is_whitespace() && next.is_whitespace()
-}
-
-fn piece_end(
-    text: &str,
-    piece_bytes: usize,
-    limit: usize,
-    may_cut: fn(char, char) -> bool,
-) -> usize {
-    if text.len() <= piece_bytes {
-        return text.len();
-    }
-    let limit = text.floor_char_boundary(limit);
-    let from = text.floor_char_boundary(piece_bytes);
-    let mut last = None;
-    for (offset, next) in text[from..].char_indices() {
-        if from + offset >= limit {
-            return limit;
-        }
-        if last.is_some_and(|last| may_cut(last, next)) {
-            return from + offset;
-        }
-        last = Some(next);
-    }
-    text.len().min(limit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,15 +207,5 @@ mod tests {
             error.to_string(),
             "tokenizer gpt3: no such name or file. Use gpt2, or the path of a tokenizer.json"
         );
-    }
-
-    #[test]
-    fn pieces_begin_with_white_space_after_a_word() {
-        let cut = |text, bytes| pieces(text, bytes, 12, before_white_space).collect::<Vec<_>>();
-        assert_eq!(cut("one two  three", 4), ["one two", "  three"]);
-        assert_eq!(cut("one two  three", 100), ["one two  three"]);
-        assert_eq!(cut("ééééééééé", 4), ["éééééé", "ééé"]);
-        assert_eq!(cut("", 4), [""; 0]);
-        assert_eq!(cut("a      b", 2), ["a      b"]);
     }
 }

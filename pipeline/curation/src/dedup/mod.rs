@@ -6,25 +6,38 @@
 //!
 //! The kernels [`shingles()`], [`signature()`], [`bands()`] and [`jaccard_above`] are functions of
 //! their arguments alone: they read no file and hold no state, so that another engine can call them
-//! on another machine. [`SignedDocuments`] runs the first two over many documents, and
-//! [`near_duplicates`] makes the decisions.
+//! on another machine. [`sign`] is the first two. [`Search`] makes the decisions over a
+//! [`SignedCorpus`], step by step, with an index of limited size.
 
 mod bands;
+mod buckets;
+mod byte_classes;
+mod candidate_list;
+mod candidates;
+mod document_set;
 mod exact;
-mod greedy;
-mod index;
 mod jaccard;
+mod lsh_index;
+mod near_duplicates;
+mod prefix_index;
+mod prefixes;
+mod rule;
+mod screen;
+mod search;
 mod shingles;
 mod signature;
 mod signed;
+mod stretch;
+mod words;
 
 pub use bands::{BandLayout, bands};
-pub use exact::ExactIndex;
-pub use greedy::{
-    HOT_BUCKET_MEMBERS, HotBucket, NearDuplicate, NearDuplicateRule, NearDuplicates,
-    near_duplicates,
-};
+pub use candidates::Candidates;
+pub use exact::{BYTES_PER_TEXT, Copy, ExactIndex, HashRange, text_hash};
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
+pub use near_duplicates::{NearDuplicates, near_duplicates};
+pub use rule::NearDuplicateRule;
+pub use search::Search;
 pub use shingles::shingles;
 pub use signature::signature;
-pub use signed::SignedDocuments;
+pub use signed::{SignedCorpus, SignedDocuments, sign};
+pub use stretch::{HOT_BUCKET_MEMBERS, HotBucket, HotBuckets, Removal, Stretch, StretchPlace};

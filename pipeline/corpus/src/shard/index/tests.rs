@@ -5,17 +5,24 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::*;
+use crate::PendingFile;
+use crate::shard::index_writer::IndexWriter;
+use crate::shard::{ShardCheckpoint, ShardPaths};
 
 /// The index of documents of these lengths, one sequence each, as bytes.
 fn index_of(dtype: DType, lengths: &[usize]) -> Vec<u8> {
-    let mut builder = IndexBuilder::new(dtype);
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ShardPaths::new(&folder.path().join("a"));
+    let mut writer = IndexWriter::create(&paths, dtype).unwrap();
     for &length in lengths {
-        builder.push_sequence(length).unwrap();
-        builder.end_document();
+        writer.push_sequence(length).unwrap();
+        writer.end_document().unwrap();
     }
-    let mut bytes = Vec::new();
-    builder.write(&mut bytes).unwrap();
-    bytes
+    let mut index = PendingFile::create(&paths.index).unwrap();
+    writer.write(&mut index).unwrap();
+    index.sync().unwrap();
+    index.commit().unwrap();
+    fs::read(&paths.index).unwrap()
 }
 
 fn open(bytes: &[u8]) -> Result<ShardIndex, CorpusError> {
@@ -58,8 +65,12 @@ fn one_sequence_holds_at_most_what_its_length_field_does() {
     let index = open(&index_of(DType::Int32, &[longest, 198_705_720, longest])).unwrap();
     assert_eq!(index.num_tokens(), 2 * longest as u64 + 198_705_720);
     assert_eq!(index.document_tokens(2).unwrap().start, longest as u64 + 198_705_720);
-    let fault = IndexBuilder::new(DType::Int32).push_sequence(longest + 1).unwrap_err();
-    assert_eq!(fault, ShardFault::TooLarge { what: "length of a sequence", value: 1 << 31 });
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ShardPaths::new(&folder.path().join("a"));
+    let mut writer = IndexWriter::create(&paths, DType::Int32).unwrap();
+    let error = writer.push_sequence(longest + 1).unwrap_err().to_string();
+    let expected = "a.idx: length of a sequence 2147483648 exceeds what the format holds";
+    assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]
@@ -67,6 +78,14 @@ fn overflow_is_an_error() {
     assert_eq!(data_bytes(1 << 40, 4), Ok(1 << 42));
     assert!(data_bytes(1 << 62, 2).is_err());
     assert!(data_bytes(u64::MAX, 2).is_err());
+    // A writer that is about to pass the last place that a pointer can name.
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ShardPaths::new(&folder.path().join("a"));
+    let written = ShardCheckpoint { tokens: (1 << 62) - 5, ..ShardCheckpoint::default() };
+    let mut writer = IndexWriter::resume(&paths, DType::Uint16, &written).unwrap();
+    writer.push_sequence(4).unwrap();
+    let error = writer.push_sequence(1).unwrap_err().to_string();
+    assert!(error.ends_with("number of tokens 4611686018427387904 exceeds what the format holds"));
     let header = |sequences: u64, entries: u64| {
         let bytes = with(index_of(DType::Uint16, &[1]), 18, &sequences.to_le_bytes());
         with(bytes, 26, &entries.to_le_bytes())

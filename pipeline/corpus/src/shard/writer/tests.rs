@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::shard::ShardReader;
 
 /// Files written by megatron-core; `tests/fixtures/README.md` says more.
 fn fixture(name: &str) -> PathBuf {
@@ -56,7 +55,7 @@ fn shards_are_megatrons_byte_for_byte() {
         for sentence in &sentences[document[0]..document[1]] {
             writer.push_sequence(sentence).unwrap();
         }
-        writer.end_document();
+        writer.end_document().unwrap();
     }
     let summary = writer.finish().unwrap();
     assert_eq!((summary.documents, summary.sequences, summary.tokens), (17, 75, 1775));
@@ -139,4 +138,146 @@ fn what_is_written_is_read_back() {
         }
         prop_assert_eq!(reader.tokens(0..summary.tokens).unwrap(), documents.concat());
     });
+}
+
+/// Documents, each a list of sequences.
+fn documents() -> impl Strategy<Value = Vec<Vec<Vec<u32>>>> {
+    let sequence = prop::collection::vec(0_u32..60_000, 1..20);
+    prop::collection::vec(prop::collection::vec(sequence, 1..4), 0..12)
+}
+
+/// The block of some documents.
+fn block_of(documents: &[Vec<Vec<u32>>]) -> ShardBlock {
+    let mut block = ShardBlock::new(60_000);
+    for document in documents {
+        for sequence in document {
+            block.push_tokens(&sequence[..1]);
+            block.push_tokens(&sequence[1..]);
+            block.end_sequence();
+        }
+        block.end_document();
+    }
+    block
+}
+
+fn files(stem: &Path) -> [Vec<u8>; 2] {
+    ["bin", "idx"].map(|extension| fs::read(stem.with_extension(extension)).unwrap())
+}
+
+#[test]
+fn blocks_of_any_size_make_the_same_shard_as_sequences() {
+    proptest!(ProptestConfig::with_cases(64), |(documents in documents(), size in 1..5_usize)| {
+        let folder = tempfile::tempdir().unwrap();
+        let (single, blocks) = (folder.path().join("single"), folder.path().join("blocks"));
+        let mut writer = ShardWriter::create(&single, 60_000).unwrap();
+        for document in &documents {
+            document.iter().for_each(|sequence| writer.push_sequence(sequence).unwrap());
+            writer.end_document().unwrap();
+        }
+        writer.finish().unwrap();
+        let mut writer = ShardWriter::create(&blocks, 60_000).unwrap();
+        for block in documents.chunks(size) {
+            writer.push_block(&block_of(block)).unwrap();
+        }
+        writer.finish().unwrap();
+        prop_assert_eq!(files(&blocks), files(&single));
+    });
+}
+
+#[test]
+fn shard_that_was_resumed_anywhere_is_the_one_without_a_break() {
+    proptest!(ProptestConfig::with_cases(64), |(
+        documents in documents(),
+        kept in 0..12_usize,
+        lost in 0..12_usize,
+    )| {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, broken) = (folder.path().join("whole"), folder.path().join("broken"));
+        let mut writer = ShardWriter::create(&whole, 60_000).unwrap();
+        writer.push_block(&block_of(&documents)).unwrap();
+        let summary = writer.finish().unwrap();
+
+        let kept = kept.min(documents.len());
+        let lost = kept + lost.min(documents.len() - kept);
+        let mut writer =
+            ShardWriter::resume(&broken, 60_000, &ShardCheckpoint::default()).unwrap();
+        writer.push_block(&block_of(&documents[..kept])).unwrap();
+        let checkpoint = writer.checkpoint().unwrap();
+        writer.push_block(&block_of(&documents[kept..lost])).unwrap();
+        writer.checkpoint().unwrap();
+        drop(writer);
+
+        let written = serde_json::to_string(&checkpoint).unwrap();
+        let checkpoint: ShardCheckpoint = serde_json::from_str(&written).unwrap();
+        prop_assert_eq!(checkpoint.documents, kept as u64);
+        let mut writer = ShardWriter::resume(&broken, 60_000, &checkpoint).unwrap();
+        writer.push_block(&block_of(&documents[kept..])).unwrap();
+        let resumed = writer.finish().unwrap();
+        prop_assert_eq!(files(&broken), files(&whole));
+        prop_assert_eq!(resumed.tokens, summary.tokens);
+        prop_assert_eq!(&resumed.files[0].xxh3_128, &summary.files[0].xxh3_128);
+        prop_assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+    });
+}
+
+#[test]
+fn shard_is_finished_when_its_index_has_its_name_and_resumed_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("a");
+    let part = |name: &str| folder.path().join(format!(".a.{name}.partial"));
+    let mut writer = ShardWriter::resume(&stem, 100, &ShardCheckpoint::default()).unwrap();
+    writer.push_document(&[1, 2, 3]).unwrap();
+    let checkpoint = writer.checkpoint().unwrap();
+    let saved = ["idx.lengths", "idx.documents"].map(|name| fs::read(part(name)).unwrap());
+    writer.push_document(&[4]).unwrap();
+    assert_eq!(ShardSummary::finished(&stem).unwrap(), None);
+    let summary = writer.finish().unwrap();
+    assert_eq!(ShardSummary::finished(&stem).unwrap(), Some(summary.clone()));
+
+    // A death between the naming of the data and that of the index.
+    fs::rename(folder.path().join("a.idx"), part("idx")).unwrap();
+    fs::write(part("idx.lengths"), &saved[0]).unwrap();
+    fs::write(part("idx.documents"), &saved[1]).unwrap();
+    assert_eq!(ShardSummary::finished(&stem).unwrap(), None);
+    let mut writer = ShardWriter::resume(&stem, 100, &checkpoint).unwrap();
+    writer.push_document(&[4]).unwrap();
+    assert_eq!(writer.finish().unwrap(), summary);
+}
+
+#[test]
+fn files_that_differ_from_the_checkpoint_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("a");
+    let mut writer = ShardWriter::resume(&stem, 100, &ShardCheckpoint::default()).unwrap();
+    writer.push_document(&[1, 2, 3]).unwrap();
+    let checkpoint = writer.checkpoint().unwrap();
+    drop(writer);
+    let data = folder.path().join(".a.bin.partial");
+    fs::write(&data, [9; 6]).unwrap();
+    let error = ShardWriter::resume(&stem, 100, &checkpoint).unwrap_err().to_string();
+    assert!(error.contains(".a.bin.partial: xxh3_128 of what was written: expected"), "{error}");
+    fs::write(&data, [1, 0]).unwrap();
+    let error = ShardWriter::resume(&stem, 100, &checkpoint).unwrap_err().to_string();
+    assert!(error.ends_with(".a.bin.partial: bytes written: expected 6, found 2"), "{error}");
+}
+
+#[test]
+fn misfits_of_a_block_are_named_by_their_place_in_the_shard_and_nothing_of_it_is_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = ShardWriter::create(&folder.path().join("a"), 100).unwrap();
+    writer.push_document(&[1]).unwrap();
+    let mut block = ShardBlock::new(100);
+    block.push_document([&[2][..]]);
+    block.push_document([&[3][..], &[100, 7]]);
+    assert_eq!(
+        writer.push_block(&block).unwrap_err().to_string(),
+        "token 100 of document 2 lies outside the vocabulary of 100"
+    );
+    block.clear();
+    block.push_document([&[2][..]]);
+    block.push_document([&[][..]]);
+    let error = writer.push_block(&block).unwrap_err().to_string();
+    assert!(error.contains("sequence 2 has no tokens"), "{error}");
+    let summary = writer.finish().unwrap();
+    assert_eq!((summary.documents, summary.tokens), (1, 1));
 }
