@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn differing_bins_are_counted() {
-        let signature: Vec<u32> = (0..130).map(|bin| bin * 0x9E37_79B9 >> 7).collect();
+        let signature: Vec<u32> =
+            (0..130_u32).map(|bin| bin.wrapping_mul(0x9E37_79B9) >> 7).collect();
         for number in [0, 1, 15, 16, 17, 100, 128] {
             let mut other = signature.clone();
             for (place, bin) in other[..number].iter_mut().enumerate() {
