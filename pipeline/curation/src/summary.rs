@@ -1,10 +1,11 @@
 //! What a plan amounts to before a document is read: files, tokenizer, steps, test sets.
 
-use corpus::TokenizerIdentity;
 use corpus::reader::{OnBadFile, OnBadLine, SourceFormat, Sources};
+use corpus::{Silent, TokenizerIdentity};
 use serde::Serialize;
 
 use crate::decontaminate::{Decontamination, OverlapReport, Rule};
+use crate::filter::LanguageConfig;
 use crate::input::SkippedFile;
 use crate::{CurationError, CurationPlan};
 
@@ -13,6 +14,8 @@ use crate::{CurationError, CurationPlan};
 pub struct PlanSummary {
     /// Where documents come from, in reading order.
     pub sources: Vec<SourceSummary>,
+    /// Names of the sources that are left out, for the model that the corpus is for.
+    pub excluded_sources: Vec<String>,
     /// Bytes of all files together, as they lie on disk.
     pub bytes: u64,
     /// Files and folders that are left out though nobody asked for it.
@@ -23,6 +26,12 @@ pub struct PlanSummary {
     pub on_bad_file: OnBadFile,
     /// The tokenizer, with its vocabulary.
     pub tokenizer: TokenizerIdentity,
+    /// Whether wrongly decoded text is mended.
+    pub unicode_repair: bool,
+    /// The languages that stay; `None` where all do.
+    pub language: Option<LanguageConfig>,
+    /// Whether all but the first of equal texts go.
+    pub exact_duplicates: bool,
     /// Least number of tokens of a document; `None` where all lengths stay.
     pub min_tokens: Option<u64>,
     /// The test sets and how they are kept out; `None` where they are not.
@@ -120,14 +129,20 @@ impl CurationPlan {
     /// Where a source or a test set cannot be used.
     pub fn summary(&self) -> Result<PlanSummary, CurationError> {
         let sources = Sources::open(&self.sources, self.read_policy)?;
-        let test_sets = self.decontamination.as_ref().map(Decontamination::open).transpose()?;
+        let test_sets = self.decontamination.as_ref();
+        let test_sets =
+            test_sets.map(|config| Decontamination::open(config, &Silent)).transpose()?;
         Ok(PlanSummary {
             sources: self.sources_of(&sources),
+            excluded_sources: self.excluded_sources.iter().map(|it| it.name.clone()).collect(),
             bytes: sources.total_bytes(),
             skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
             on_bad_line: self.read_policy.on_bad_line,
             on_bad_file: self.read_policy.on_bad_file,
             tokenizer: TokenizerIdentity::of(self.tokenizer.as_ref()),
+            unicode_repair: self.unicode_repair.is_some(),
+            language: self.config.language.clone(),
+            exact_duplicates: self.exact_duplicates,
             min_tokens: self.min_tokens.map(|tokens| tokens.get() as u64),
             decontamination: test_sets.as_ref().map(DecontaminationSummary::of),
             near_duplicates: self.near_duplicates.as_ref().map(|rule| NearDuplicatesSummary {

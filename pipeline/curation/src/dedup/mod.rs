@@ -32,7 +32,7 @@ mod words;
 
 pub use bands::{BandLayout, bands};
 pub use candidates::Candidates;
-pub use exact::ExactIndex;
+pub use exact::{BYTES_PER_TEXT, Copy, ExactIndex, HashRange, text_hash};
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
 pub use near_duplicates::{NearDuplicates, near_duplicates};
 pub use rule::NearDuplicateRule;
