@@ -1,7 +1,7 @@
 //! Places of an index, collected from many buckets and brought into order.
 
-/// Longer lists are ordered by a bit for each place instead of by sorting, if the places are at most
-/// [`PLACES_PER_ENTRY`] times as many.
+/// Longer lists are ordered by a bit for each place instead of by sorting, if the places are at
+/// most [`PLACES_PER_ENTRY`] times as many.
 const LONG: usize = 256;
 
 /// Bits of that many places are looked through in less time than one entry takes to be sorted.
@@ -111,10 +111,11 @@ mod tests {
                     .collect();
                 let halves = [&places[..length / 2], &places[length / 2..]];
                 list.collect(0..2, |half| halves[half as usize].iter().copied());
-                let noted: Vec<u64> = (0..2).filter(|&half| halves[half as usize].len() > 1_000).collect();
+                let is_long = |half: &u64| halves[*half as usize].len() > 1_000;
+                let noted: Vec<u64> = (0..2).filter(is_long).collect();
                 prop_assert_eq!(list.noted(), noted);
-                let expected: Vec<u32> = BTreeSet::from_iter(places.iter().copied()).into_iter().collect();
-                prop_assert_eq!(list.as_slice(), expected);
+                let expected: BTreeSet<u32> = places.into_iter().collect();
+                prop_assert_eq!(list.as_slice(), Vec::from_iter(expected));
             }
         }
     }

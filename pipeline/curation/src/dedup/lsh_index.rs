@@ -7,8 +7,8 @@
 //! slot of 8 bytes (its key and its newest member), and one array of links, 4 bytes for each
 //! document. With a quarter more slots than documents, that is 14 bytes for each document and band;
 //! what [`Screen`] looks at takes 72 more, 436 in all for 26 bands. Everything is made at once for
-//! as many documents as the index may ever hold: the number that fits a memory limit is known before
-//! the first is inserted, and nothing grows or is copied afterwards.
+//! as many documents as the index may ever hold: the number that fits a memory limit is known
+//! before the first is inserted, and nothing grows or is copied afterwards.
 
 use rayon::prelude::*;
 

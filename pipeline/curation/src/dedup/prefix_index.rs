@@ -1,10 +1,10 @@
 //! The index of the exact method: from shingles of prefixes to kept documents.
 //!
-//! One table with open addressing has a slot of 8 bytes for each distinct shingle, and every shingle
-//! of a document's prefix an entry of 8 bytes, chained from the newest to the oldest: with a quarter
-//! more slots than entries, 18 bytes for each. A slot is told from another by 32 bits of its shingle
-//! besides those that choose the place; two shingles that are the same in both share a bucket, which
-//! proposes a pair too many and never one too few.
+//! One table with open addressing has a slot of 8 bytes for each distinct shingle, and every
+//! shingle of a document's prefix an entry of 8 bytes, chained from the newest to the oldest: with
+//! a quarter more slots than entries, 18 bytes for each. A slot is told from another by 32 bits of
+//! its shingle besides those that choose the place; two shingles that are the same in both share a
+//! bucket, which proposes a pair too many and never one too few.
 
 use super::buckets;
 use super::candidate_list::CandidateList;

@@ -138,8 +138,8 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     ///
-    /// [`CurationError::Stopped`] when the observer asked for it. The search is then of no more use,
-    /// but what it returned before is good.
+    /// [`CurationError::Stopped`] when the observer asked for it. The search is then of no more
+    /// use, but what it returned before is good.
     pub fn next_stretch(
         &mut self,
         observer: &dyn Observer,
@@ -246,8 +246,8 @@ impl<'a> Search<'a> {
 
     /// Decides about the documents of a block, which were compared with the index, by comparing the
     /// remaining ones with those that are kept of the block, in order. What fits the index enters
-    /// it; the first that does not is returned, and the documents from there on are left to the next
-    /// pass.
+    /// it; the first that does not is returned, and the documents from there on are left to the
+    /// next pass.
     fn decide_block(
         &mut self,
         block: Vec<Featured>,

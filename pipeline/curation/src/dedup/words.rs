@@ -1,4 +1,5 @@
-//! The words of a text as hashes: the cost of the whole near-duplicate stage, and so made to be fast.
+//! The words of a text as hashes: the cost of the whole near-duplicate stage, and so made to be
+//! fast.
 //!
 //! A *word* is a maximal run of Unicode letters, digits and underscores ([`char::is_alphanumeric`]
 //! or `_`), lower-cased as [`str::to_lowercase`] does it.
