@@ -3,14 +3,14 @@
 
     python3 pipeline/curation/benches/peers.py CORPUS.jsonl [--rounds 3] [--tools pipeline,gaoya,...] [--truth FILE]
 
-Every tool that is installed (`pip install gaoya rensa datasketch "datatrove[processing]"`) takes the texts from the file
-to the list of documents that go, with word 5-grams and Jaccard similarity 0.7, each in a process of its own. The tools
-take turns, round after round, so that what else the machine does falls on all of them. Starting a process and importing
-a library does not count; reading the file does. `pipeline` is the benchmark `near_duplicates` of this crate, which is
-built first.
+Every tool that is installed (`pip install gaoya rensa datasketch datatrove spacy tokenizers "xxhash<4"`) takes the texts
+from the file to the list of documents that go, with word 5-grams and Jaccard similarity 0.7, each in a process of its own.
+The tools take turns, round after round, so that what else the machine does falls on all of them. Starting a process and
+importing a library does not count; reading the file does. `pipeline` is the benchmark `near_duplicates` of this crate,
+which is built first.
 
 Each tool's removals are held against the true pairs, which are computed here without any of the tools: every pair of
-documents above 0.7, by the exact intersection of the sets of 5-grams (with `--truth FILE`, they are kept in a file for the next run).
+documents above 0.7, by the exact intersection of the sets of 5-grams. With `--truth FILE` they are kept for the next run.
 The rule is that of `pipeline`: a document goes if an earlier one that stays is above 0.7. *Wrong* are documents that go
 and have no near-duplicate at all; *missed* are those that the rule still removes from what a tool leaves.
 
