@@ -16,7 +16,7 @@ fn dedup(dir: &Dir, input: &str, more: &str) -> Run {
 
 /// A folder with a corpus of six documents in `data` and a configuration for a model of a few
 /// thousand parameters in `train.toml`.
-fn tiny_corpus() -> Dir {
+pub(crate) fn tiny_corpus() -> Dir {
     let dir = Dir::new();
     let texts: Vec<String> = (0..6).map(|seed| words(seed, 300)).collect();
     dir.write("in.jsonl", jsonl(&texts));
@@ -25,7 +25,7 @@ fn tiny_corpus() -> Dir {
     dir
 }
 
-const TRAIN: &str = "\
+pub(crate) const TRAIN: &str = "\
 [model.gpt2]
 num_layers = 1
 hidden_size = 16

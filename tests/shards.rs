@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use corpus::shard::ShardWriter;
+use corpus::shard::{ShardReader, ShardWriter};
+use serde_json::json;
 
-use crate::support::{Dir, Run, pipeline};
+use crate::cli::tiny_corpus;
+use crate::support::{Dir, Run, jsonl, lines_of, pipeline, pipeline_in, words};
 
 /// Writes the shard `name` with one document per list of tokens.
 fn write_shard(dir: &Dir, name: &str, documents: &[&[u32]]) {
@@ -47,10 +49,82 @@ fn one_document_is_shown() {
     let path = dir.path("a");
     let shown =
         pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "1", "--json"]).success();
-    assert_eq!(shown.json()["tokens"], serde_json::json!([4, 5]));
+    assert_eq!(shown.json()["tokens"], json!([4, 5]));
     let refused = pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "2"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("2 documents"), "{}", refused.stderr);
+}
+
+#[test]
+fn document_of_another_program_is_text_by_the_tokenizer_that_is_named() {
+    let dir = Dir::new();
+    write_shard(&dir, "a", &[&[15_496, 995, 50_256]]);
+    let run = pipeline_in(&dir, "shard show a --doc 0 --tokenizer gpt2").success();
+    assert_eq!(run.stdout, "document 0, 3 tokens\nHello world<|endoftext|>\n");
+    pipeline_in(&dir, "shard show a --tokenizer gpt2").refused(2, "--doc");
+    pipeline_in(&dir, "shard show a --doc 0 --tokenizer none").refused(2, "no such name or file");
+}
+
+#[test]
+fn document_of_a_data_folder_is_shown_with_its_text_and_source() {
+    let dir = Dir::new();
+    let texts = [words(1, 200), words(2, 200)];
+    dir.write("corpus/wiki.jsonl", jsonl(&texts));
+    pipeline_in(&dir, "dedup corpus/wiki.jsonl --out data").success();
+    let run = pipeline_in(&dir, "shard show data --doc 1").success();
+    let (head, text) = run.stdout.split_once("\n").expect("a line about the document");
+    assert!(head.starts_with("document 1, "), "{head}");
+    let (source, text) = text.split_once("\n").expect("a line about the source");
+    assert_eq!(source, "source wiki, corpus/wiki.jsonl:2");
+    assert_eq!(text.trim_end(), texts[1].clone() + "<|endoftext|>");
+
+    let shown = pipeline_in(&dir, "shard show data --doc 0 --json").success().json();
+    assert_eq!(shown["source"]["file"], "corpus/wiki.jsonl");
+    assert_eq!(shown["source"]["line"], 1);
+    pipeline_in(&dir, "shard show data --doc 2").refused(2, "data holds 2 documents");
+    pipeline_in(&dir, "shard show data --doc 0 --tokenizer gpt2")
+        .refused(2, "a data folder names its tokenizer itself");
+}
+
+#[test]
+fn merged_shards_are_the_concatenation_of_their_documents() {
+    let dir = Dir::new();
+    write_shard(&dir, "a", &[&[1, 2, 3], &[4, 50_256]]);
+    write_shard(&dir, "empty", &[]);
+    write_shard(&dir, "c", &[&[7]]);
+    let merged = pipeline_in(&dir, "shard merge all a empty c --json").success().json();
+    assert_eq!((&merged[0]["documents"], &merged[0]["tokens"]), (&json!(3), &json!(6)));
+    let all = ShardReader::open(&dir.path("all")).expect("a shard");
+    let documents: Vec<_> = (0..3).map(|n| all.document(n).expect("a document")).collect();
+    assert_eq!(documents, [&[1, 2, 3][..], &[4, 50_256], &[7]]);
+
+    pipeline_in(&dir, "shard merge all a c").refused(2, "all.bin exists already");
+    pipeline_in(&dir, "shard merge all a a --overwrite").refused(2, "read already");
+    pipeline_in(&dir, "shard merge all a c --overwrite").success();
+    cut(&dir.path("c.bin"), 1);
+    pipeline_in(&dir, "shard merge more a c").refused(2, "c.bin: data of 1 bytes: expected 2");
+    assert!(!dir.path("more.bin").exists());
+}
+
+#[test]
+fn merged_data_folders_are_a_data_folder_to_train_on() {
+    let dir = Dir::new();
+    for (name, seed) in [("a", 1), ("b", 2)] {
+        let texts = [words(seed, 200), words(seed + 10, 200)];
+        dir.write(&format!("{name}.jsonl"), jsonl(&texts));
+        pipeline_in(&dir, &format!("dedup {name}.jsonl --out {name}")).success();
+    }
+    pipeline_in(&dir, "shard merge both a b").success();
+    pipeline_in(&dir, "shard verify both").success();
+    let shown = pipeline_in(&dir, "shard show both --doc 3 --json").success().json();
+    assert_eq!(shown["text"], words(12, 200) + "<|endoftext|>");
+    assert_eq!(shown["source"]["source"], "b");
+    assert_eq!(
+        lines_of(&fs::read_to_string(dir.path("both/provenance.jsonl")).expect("a list")).len(),
+        4
+    );
+    pipeline_in(&dir, "shard merge both b a").refused(2, "exists already");
+    pipeline_in(&dir, "shard merge both b a --overwrite").success();
 }
 
 #[test]
@@ -71,11 +145,7 @@ fn broken_shards_are_refused_with_file_expected_and_found() {
             "a.bin: data of 8 bytes: expected 10",
         ),
         (
-            |dir| {
-                let mut index = fs::read(dir.path("a.idx")).expect("an index");
-                index[34] ^= 1;
-                fs::write(dir.path("a.idx"), index).expect("an index");
-            },
+            |dir| flip_bit(&dir.path("a.idx"), 34),
             "a.idx: sequence 1 begins at byte 6 of the data: expected 4",
         ),
     ];
@@ -88,4 +158,30 @@ fn broken_shards_are_refused_with_file_expected_and_found() {
         assert!(run.stdout.is_empty(), "{}", run.stdout);
         assert!(run.stderr.contains(message), "{}", run.stderr);
     }
+}
+
+#[test]
+fn broken_data_folders_are_refused_by_verify_and_by_train_before_anything_is_computed() {
+    type Damage = fn(&Dir);
+    let damages: [(Damage, &str); 6] = [
+        (|dir| cut(&dir.path("data/corpus.idx"), 1), "data/corpus.idx: bytes: expected "),
+        (|dir| fs::write(dir.path("data/corpus.idx"), "").expect("an index"), "found 0"),
+        (|dir| cut(&dir.path("data/corpus.bin"), 2), "data/corpus.bin: bytes: expected "),
+        (|dir| fs::remove_file(dir.path("data/corpus.idx")).expect("an index"), "data/corpus.idx"),
+        (|dir| flip_bit(&dir.path("data/corpus.idx"), 34), "data/corpus.idx"),
+        (|dir| flip_bit(&dir.path("data/corpus.bin"), 7), "data/corpus.bin: xxh3_128: expected "),
+    ];
+    for (damage, message) in damages {
+        let dir = tiny_corpus();
+        damage(&dir);
+        pipeline_in(&dir, "shard verify data").refused(2, message);
+        pipeline_in(&dir, "train --config train.toml --data data --out run").refused(2, message);
+        assert!(!dir.path("run").exists(), "{message}");
+    }
+}
+
+fn flip_bit(path: &Path, byte: usize) {
+    let mut bytes = fs::read(path).expect("a file of the shard");
+    bytes[byte] ^= 1;
+    fs::write(path, bytes).expect("a file of the shard");
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
-use corpus::{DataFolder, DataManifest, Existing, Observer, Silent, Unit};
+use corpus::{CorpusError, DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
 use training::config::{ModelConfig, TrainConfig};
 use training::plan::{Resume, RunPaths, TrainPlan};
@@ -42,11 +42,16 @@ impl Tokenizer for Numbers {
         format!("numbers-{}", self.vocab_size)
     }
 
-    fn encode_to(&self, text: &str, _: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+    fn encode_to(
+        &self,
+        text: &str,
+        _: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
         let tokens: Vec<u32> =
             text.split(' ').map(|number| number.parse::<u32>().unwrap()).collect();
         let _ = sink(&tokens);
-        Encoded { tokens: tokens.len(), ..Encoded::default() }
+        Ok(Encoded { tokens: tokens.len(), ..Encoded::default() })
     }
 
     fn decode(&self, ids: &[u32]) -> String {

@@ -46,7 +46,7 @@ impl ModelIdentity {
             checkpoint: checkpoint.folder().to_owned(),
             step: checkpoint.step(),
             config: checkpoint.model_config().clone(),
-            tokenizer: open_tokenizer(checkpoint.tokenizer())?,
+            tokenizer: open_tokenizer(&checkpoint.tokenizer()?)?,
         })
     }
 
@@ -54,10 +54,10 @@ impl ModelIdentity {
     ///
     /// # Errors
     ///
-    /// When the tokenizer gives a token that the model does not have.
+    /// When the tokenizer has no tokens for the text, or one that the model does not have.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, EvalError> {
         let mut tokens = Vec::new();
-        self.tokenizer.encode(text, &mut tokens);
+        self.tokenizer.encode(text, &mut tokens)?;
         let vocab_size = self.config.vocab_size;
         match tokens.iter().find(|&&token| token as usize >= vocab_size) {
             None => Ok(tokens),

@@ -61,6 +61,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
 fn corpus_code(error: &CorpusError) -> u8 {
     match error {
         CorpusError::Io { action, source, .. } => io_code(action, source),
+        CorpusError::Stopped => FAILED,
         _ => USAGE,
     }
 }
@@ -69,7 +70,8 @@ fn curation_code(error: &CurationError) -> u8 {
     match error {
         CurationError::Corpus(error) => corpus_code(error),
         CurationError::Io { action, source, .. } => io_code(action, source),
-        CurationError::Stopped => FAILED,
+        CurationError::Stopped { stages: Some(_) } => STOPPED,
+        CurationError::Stopped { stages: None } => FAILED,
         _ => USAGE,
     }
 }

@@ -117,7 +117,7 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
-        Command::Shard(args) => shard::run(args, &cli.global),
+        Command::Shard(args) => shard::run(args, &cli.global, progress),
         Command::Doctor(args) => doctor::run(args, &cli.global),
     }
 }

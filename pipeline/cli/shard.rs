@@ -1,18 +1,22 @@
-//! `pipeline shard`: whether token shards are whole, and what they hold.
+//! `pipeline shard`: whether token shards are whole, what they hold, and several made one.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use corpus::shard::ShardReader;
-use corpus::{DataFolder, MANIFEST, ShardCheck, tokenizer, verify};
+use corpus::tokenizer::{self, Tokenizer};
+use corpus::{CorpusError, DataFolder, Existing, MANIFEST, ShardCheck, merge, verify};
+use curation::records::Location;
 use serde::Serialize;
 
 use crate::exit::Usage;
+use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
-/// Check or show token shards (Megatron's .bin and .idx).
+/// Check, show or merge token shards (Megatron's .bin and .idx).
 #[derive(Debug, Args)]
 pub(crate) struct ShardArgs {
     #[command(subcommand)]
@@ -30,32 +34,71 @@ enum ShardCommand {
     Show {
         /// Data folder, folder of shards, or one shard (with or without its ending).
         path: PathBuf,
-        /// Document to show, counted from 0; its text too where the tokenizer is known.
+        /// Document to show, counted from 0; its text too where the tokenizer is known, and in a
+        /// data folder where it came from.
         #[arg(long, value_name = "N")]
         doc: Option<u64>,
+        /// Tokenizer of a shard that lies in no data folder: gpt2, or the path of a tokenizer.json.
+        #[arg(long, value_name = "NAME", requires = "doc")]
+        tokenizer: Option<String>,
+    },
+    /// Make one of several: data folders to a data folder, shards of other programs to a shard.
+    ///
+    /// Documents stand in the order of the inputs, as they are: nothing is filtered, so what stands
+    /// in two inputs stands in the result twice. Every input is verified first.
+    Merge {
+        /// Data folder or shard to make.
+        out: PathBuf,
+        /// Data folders, or shards and folders of shards.
+        #[arg(value_name = "IN", required = true)]
+        inputs: Vec<PathBuf>,
+        /// Replace OUT if it is there already.
+        #[arg(long)]
+        overwrite: bool,
     },
 }
 
-pub(crate) fn run(args: &ShardArgs, global: &GlobalArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &ShardArgs,
+    global: &GlobalArgs,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
     match &args.command {
         ShardCommand::Verify { path } => {
-            let checks = verify(path).context("the check failed")?;
+            let checks = verify(path, progress).map_err(failure).context("the check failed")?;
             print_checks(&checks, global)?;
         }
-        ShardCommand::Show { path, doc: None } => {
-            let checks = verify(path)?;
+        ShardCommand::Show { path, doc: None, .. } => {
+            let checks = verify(path, progress).map_err(failure)?;
             print_checks(&checks, global)?;
         }
-        ShardCommand::Show { path, doc: Some(document) } => {
-            let shown = ShownDocument::read(path, *document)?;
+        ShardCommand::Show { path, doc: Some(document), tokenizer } => {
+            let shown = ShownDocument::read(path, *document, tokenizer.as_deref())?;
             if global.json {
                 output::json(&shown)?;
             } else {
                 output::text(&shown.to_string())?;
             }
         }
+        ShardCommand::Merge { out, inputs, overwrite } => {
+            let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
+            let merged = merge(inputs, out, existing, progress)
+                .map_err(failure)
+                .context("cannot merge the inputs")?;
+            print_checks(&[merged], global)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to tell about work that did not come to its end.
+fn failure(error: CorpusError) -> anyhow::Error {
+    match error {
+        CorpusError::Stopped => {
+            anyhow!("stopped by a signal: nothing was written. The same command begins again")
+        }
+        error => error.into(),
+    }
 }
 
 fn print_checks(checks: &[ShardCheck], global: &GlobalArgs) -> anyhow::Result<()> {
@@ -85,19 +128,36 @@ fn print_checks(checks: &[ShardCheck], global: &GlobalArgs) -> anyhow::Result<()
 struct ShownDocument {
     document: u64,
     tokens: Vec<u32>,
-    /// What the tokens say; `None` where no manifest names the tokenizer.
+    /// What the tokens say; `None` where the tokenizer is not known.
     text: Option<String>,
+    /// Where the document came from; `None` where no data folder tells.
+    source: Option<Location>,
 }
 
 impl ShownDocument {
-    fn read(path: &Path, document: u64) -> anyhow::Result<Self> {
-        let (shard, tokenizer) = if path.join(MANIFEST).is_file() {
-            let folder = DataFolder::open(path)?;
-            let tokenizer = tokenizer::open(&folder.manifest().tokenizer.name)?;
-            (folder.shard()?, Some(tokenizer))
-        } else {
-            (ShardReader::open(path)?, None)
-        };
+    fn read(path: &Path, document: u64, tokenizer: Option<&str>) -> anyhow::Result<Self> {
+        if !path.join(MANIFEST).is_file() {
+            let tokenizer = tokenizer.map(tokenizer::open).transpose()?;
+            return Self::of(&ShardReader::open(path)?, path, document, tokenizer);
+        }
+        if let Some(name) = tokenizer {
+            bail!(Usage(anyhow!("--tokenizer {name}: a data folder names its tokenizer itself")));
+        }
+        let folder = DataFolder::open(path)?;
+        let mut shown = Self::of(&folder.shard()?, path, document, Some(folder.tokenizer()?))?;
+        if let Some(line) = folder.provenance(document)? {
+            let context = || format!("line {} of the list of provenance", document + 1);
+            shown.source = Some(serde_json::from_str(&line).with_context(context)?);
+        }
+        Ok(shown)
+    }
+
+    fn of(
+        shard: &ShardReader,
+        path: &Path,
+        document: u64,
+        tokenizer: Option<Arc<dyn Tokenizer>>,
+    ) -> anyhow::Result<Self> {
         if document >= shard.num_documents() {
             bail!(Usage(anyhow!(
                 "--doc {document}: {} holds {} documents, counted from 0",
@@ -107,13 +167,20 @@ impl ShownDocument {
         }
         let tokens = shard.document(document)?;
         let text = tokenizer.map(|tokenizer| tokenizer.decode(&tokens));
-        Ok(Self { document, tokens, text })
+        Ok(Self { document, tokens, text, source: None })
     }
 }
 
 impl std::fmt::Display for ShownDocument {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(formatter, "document {}, {} tokens", self.document, self.tokens.len())?;
+        if let Some(Location { source, file, line, id }) = &self.source {
+            let source = source.as_deref().unwrap_or("-");
+            write!(formatter, "source {source}, {file}")?;
+            line.map_or(Ok(()), |line| write!(formatter, ":{line}"))?;
+            id.as_ref().map_or(Ok(()), |id| write!(formatter, ", id {id}"))?;
+            writeln!(formatter)?;
+        }
         match &self.text {
             Some(text) => write!(formatter, "{text}"),
             None => write!(formatter, "{:?}", self.tokens),

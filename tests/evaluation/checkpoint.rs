@@ -47,7 +47,7 @@ impl TrainedRun {
         let run = Self { folder: tempfile::tempdir().unwrap() };
         let tokenizer = corpus::tokenizer::open("gpt2").unwrap();
         let mut tokens = Vec::new();
-        tokenizer.encode(&made_text(), &mut tokens);
+        tokenizer.encode(&made_text(), &mut tokens).unwrap();
         tokens.push(tokenizer.eod());
 
         let writer = DataFolder::create(&run.path("data"), Existing::Refuse).unwrap();

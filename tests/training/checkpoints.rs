@@ -112,10 +112,8 @@ fn opens_from_the_run_its_checkpoints_and_the_step() {
     assert_eq!(Checkpoint::open(&run.join("checkpoints/step-3")).unwrap().step(), 3);
     assert_eq!(fs::read_to_string(run.join("checkpoints/latest")).unwrap().trim(), "step-10");
     let checkpoint = Checkpoint::open(&run).unwrap();
-    assert_eq!(
-        (checkpoint.tokenizer().name.as_str(), checkpoint.tokenizer().eod),
-        ("numbers", 100)
-    );
+    let tokenizer = checkpoint.tokenizer().unwrap();
+    assert_eq!((tokenizer.name.as_str(), tokenizer.eod), ("numbers", 100));
 
     let error = Checkpoint::open(&run.join("nothing")).unwrap_err();
     assert!(matches!(error, TrainError::NoCheckpoint { .. }), "{error}");

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use corpus::{DataFolder, TokenizerIdentity};
+use corpus::{DataFolder, Silent, TokenizerIdentity};
 use serde_json::Value;
 use tracing::warn;
 
@@ -114,7 +114,7 @@ impl TrainConfig {
     pub fn validate(self, paths: RunPaths) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
         let folder = DataFolder::open(&paths.data)?;
-        let tokenizer = folder.manifest().tokenizer.clone();
+        let tokenizer = folder.tokenizer_identity()?;
         let parallel = self.parallel.dims();
 
         let ModelConfig::Gpt2(section) = &self.model;
@@ -263,7 +263,7 @@ impl TrainConfig {
         }
         // Reads all of it once: a shard with another's data, or with a token that no embedding has,
         // ends here.
-        folder.verify()?;
+        folder.verify(&Silent)?;
         let split = self.data.split.divide(shard.num_documents());
         let part = |name, documents, is_needed| {
             let samples = Samples::new(Arc::clone(&shard), documents, model.seq_length);

@@ -1,63 +1,169 @@
-//! Speed of GPT-2's tokenizer, in megabytes of text per second.
+//! Speed of GPT-2's tokenizer, alone and on the road to a shard, in megabytes of text per second.
 //!
-//! `cargo bench -p corpus --bench tokenize [-- FILE]` on the text of FILE, or on made-up words.
-//! Cold is a tokenizer's first text, warm a text whose words it has seen: its cache is what makes
-//! the difference.
+//! `cargo bench -p corpus --bench tokenize [-- FILE [THREADS]]` on the texts of FILE (`*.jsonl` by
+//! its key `text`, anything else by line), or on made-up words. Cold is a tokenizer's first text,
+//! warm a text whose words it has seen: its cache is what makes the difference. The encoder alone
+//! and the whole road take turns, block by block of the same texts; the road must not be slower by
+//! more than a tenth.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
-use std::time::Instant;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use corpus::tokenizer::{Gpt2Tokenizer, Tokenizer};
+use corpus::shard::{ShardBlock, ShardWriter};
+use corpus::tokenizer::{EncodeScratch, Gpt2Tokenizer, Tokenizer};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 7;
 
+/// Text of a block: what one thread encodes at a time.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Blocks of a round, for each thread: encoded while those of the round before are written.
+const ROUND_BLOCKS_PER_THREAD: usize = 2;
+
 fn main() {
     // Cargo adds the flag --bench.
-    let file = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let text = match &file {
-        Some(path) => std::fs::read_to_string(path).expect("a file of UTF-8 text"),
-        None => made_up_text(8 << 20),
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let file = arguments.next();
+    let threads = arguments.next().map_or(2, |threads| threads.parse().expect("a number"));
+    let texts = match &file {
+        Some(path) => texts_of(Path::new(path)),
+        None => made_up_text(8 << 20).split_inclusive('\n').map(str::to_owned).collect(),
     };
-    println!("{:.1} MB, {}", megabytes(&text), file.as_deref().unwrap_or("made-up words"));
-    println!("{:<28}{:>9}{:>18}", "MB/s", "median", "lowest to highest");
+    let megabytes = texts.iter().map(String::len).sum::<usize>() as f64 / 1e6;
+    println!(
+        "{megabytes:.1} MB in {} texts of {}",
+        texts.len(),
+        file.as_deref().unwrap_or("made-up words")
+    );
+    println!("{:<34}{:>9}{:>18}", "MB/s", "median", "lowest to highest");
+    let row = |name: &str, times: Vec<Duration>| -> f64 {
+        let mut speeds: Vec<f64> =
+            times.iter().map(|time| megabytes / time.as_secs_f64()).collect();
+        speeds.sort_by(f64::total_cmp);
+        let spread = format!("{:.1} to {:.1}", speeds[0], speeds[speeds.len() - 1]);
+        println!("{name:<34}{:>9.1}{spread:>18}", speeds[speeds.len() / 2]);
+        speeds[speeds.len() / 2]
+    };
 
-    let mut tokens = Vec::new();
-    row("one thread, cold", &text, || {
+    let cold = || {
         let tokenizer = Gpt2Tokenizer::new();
-        let start = Instant::now();
-        tokenizer.encode(&text, &mut tokens);
-        start
-    });
+        timed(|| encode_all(&tokenizer, &texts))
+    };
+    row("one thread, cold", (0..ROUNDS).map(|_| cold()).collect());
     let tokenizer = Gpt2Tokenizer::new();
-    row("one thread, warm", &text, || {
-        tokens.clear();
-        let start = Instant::now();
-        tokenizer.encode(&text, &mut tokens);
-        start
+    row(
+        "one thread, warm",
+        (0..ROUNDS).map(|_| timed(|| encode_all(&tokenizer, &texts))).collect(),
+    );
+
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    let blocks = in_blocks(&texts);
+    let (mut alone, mut road) = (Vec::new(), Vec::new());
+    pool.install(|| {
+        for _ in 0..ROUNDS {
+            alone.push(timed(|| encode_blocks(&tokenizer, &blocks)));
+            road.push(timed(|| write_shard(&tokenizer, &blocks)));
+        }
     });
-    let documents: Vec<&str> = text.split_inclusive("\n").collect();
-    row("all threads, by line, warm", &text, || {
-        let start = Instant::now();
-        documents.par_iter().for_each_init(Vec::new, |tokens, document| {
-            tokens.clear();
-            tokenizer.encode(document, tokens);
+    let alone = row(&format!("{threads} threads, the encoder alone"), alone);
+    let road = row(&format!("{threads} threads, to a shard on disk"), road);
+    println!("the road takes {:.1}% longer than the encoder", 100.0 * (alone / road - 1.0));
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Hands the tokens of a text to `sink`.
+fn encode(
+    tokenizer: &Gpt2Tokenizer,
+    text: &str,
+    scratch: &mut EncodeScratch,
+    mut sink: impl FnMut(&[u32]),
+) {
+    let mut go_on = |tokens: &[u32]| {
+        sink(tokens);
+        ControlFlow::Continue(())
+    };
+    tokenizer.encode_to(text, scratch, &mut go_on).expect("GPT-2 has tokens for every text");
+}
+
+fn encode_all(tokenizer: &Gpt2Tokenizer, texts: &[String]) {
+    let mut scratch = EncodeScratch::default();
+    for text in texts {
+        encode(tokenizer, text, &mut scratch, |tokens| {
+            std::hint::black_box(tokens);
         });
-        start
-    });
+    }
 }
 
-/// Prints how fast `round` works through `text`; it returns when its work began.
-fn row(name: &str, text: &str, mut round: impl FnMut() -> Instant) {
-    let mut speeds: Vec<f64> =
-        (0..ROUNDS).map(|_| megabytes(text) / round().elapsed().as_secs_f64()).collect();
-    speeds.sort_by(f64::total_cmp);
-    let spread = format!("{:.1} to {:.1}", speeds[0], speeds[ROUNDS - 1]);
-    println!("{name:<28}{:>9.1}{spread:>18}", speeds[ROUNDS / 2]);
+fn encode_blocks(tokenizer: &Gpt2Tokenizer, blocks: &[&[String]]) {
+    blocks.par_iter().for_each(|texts| encode_all(tokenizer, texts));
 }
 
-fn megabytes(text: &str) -> f64 {
-    text.len() as f64 / 1e6
+/// The road as the stage that writes a corpus goes it: blocks are encoded while those before are
+/// written.
+fn write_shard(tokenizer: &Gpt2Tokenizer, blocks: &[&[String]]) {
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let mut writer = ShardWriter::create(&folder.path().join("corpus"), tokenizer.vocab_size())
+        .expect("a new shard");
+    let mut unwritten: Vec<ShardBlock> = Vec::new();
+    for round in blocks.chunks(ROUND_BLOCKS_PER_THREAD * rayon::current_num_threads()) {
+        let encode = || round.par_iter().map(|texts| block_of(tokenizer, texts)).collect();
+        let write = || {
+            for block in unwritten.drain(..) {
+                writer.push_block(&block).expect("room for a shard");
+            }
+        };
+        let (encoded, ()) = rayon::join(encode, write);
+        unwritten = encoded;
+    }
+    for block in unwritten {
+        writer.push_block(&block).expect("room for a shard");
+    }
+    writer.finish().expect("room for a shard");
+}
+
+fn block_of(tokenizer: &Gpt2Tokenizer, texts: &[String]) -> ShardBlock {
+    let mut block = ShardBlock::new(tokenizer.vocab_size());
+    let mut scratch = EncodeScratch::default();
+    for text in texts {
+        encode(tokenizer, text, &mut scratch, |tokens| block.push_tokens(tokens));
+        block.push_tokens(&[tokenizer.eod()]);
+        block.end_document();
+    }
+    block
+}
+
+/// Texts in runs of about [`BLOCK_BYTES`].
+fn in_blocks(texts: &[String]) -> Vec<&[String]> {
+    let mut bytes = 0;
+    texts
+        .chunk_by(|text, _| {
+            let block = bytes / BLOCK_BYTES;
+            bytes += text.len();
+            bytes / BLOCK_BYTES == block
+        })
+        .collect()
+}
+
+/// The texts of a file.
+fn texts_of(path: &Path) -> Vec<String> {
+    let content = std::fs::read_to_string(path).expect("a file of UTF-8 text");
+    if path.extension().is_some_and(|extension| extension == "jsonl") {
+        let text_of = |line: &str| {
+            let record: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+            record["text"].as_str().expect("the key text").to_owned()
+        };
+        content.lines().map(text_of).collect()
+    } else {
+        content.split_inclusive('\n').map(str::to_owned).collect()
+    }
 }
 
 /// Words of two to nine letters out of some 100,000, in lines.

@@ -228,6 +228,21 @@ pub enum CorpusError {
         path: PathBuf,
     },
 
+    /// Two corpora that cannot be merged.
+    #[error("{} and {}: {problem}. Merge like with like", first.display(), other.display())]
+    Unmergeable {
+        /// The first input.
+        first: PathBuf,
+        /// The input that does not go with it.
+        other: PathBuf,
+        /// Why not.
+        problem: &'static str,
+    },
+
+    /// The observer asked for the work to stop.
+    #[error("stopped before the work was done")]
+    Stopped,
+
     /// A JSON file of a data folder that does not read.
     #[error("{}: {source}", path.display())]
     Json {

@@ -13,7 +13,8 @@
 //!    describes.
 //! 3. [`shard`] stores tokens in Megatron-LM's format and reads them back through a memory map.
 //! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every
-//!    document; [`verify()`] holds it, or a foreign shard, against all that is known of it.
+//!    document; [`verify()`] holds it, or a foreign shard, against all that is known of it, and
+//!    [`merge()`] makes one of several.
 //!
 //! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a
 //! corpus, and the [`Observer`] that long work reports to, and what the [`machine`] gives it.
@@ -46,6 +47,7 @@ mod document;
 mod error;
 pub mod machine;
 mod mapped;
+mod merge;
 mod ngram;
 mod observer;
 mod pending_file;
@@ -56,10 +58,11 @@ mod verify;
 
 pub use data_folder::{
     DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
-    TokenizerIdentity,
+    SHARD, TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;
+pub use merge::merge;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
 pub use pending_file::{FilePrefix, FileSummary, PendingFile, sync_folder};

@@ -3,6 +3,8 @@
 //! Libraries do not print: they tell an [`Observer`] how far they are, and the program draws a
 //! progress bar from it. The same object carries a request to stop back into every long loop.
 
+use crate::CorpusError;
+
 /// What the amounts of a stage count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -41,6 +43,11 @@ pub trait Observer: Sync {
     fn stop_requested(&self) -> bool {
         false
     }
+}
+
+/// Ends the work with an error where the observer asks to stop.
+pub(crate) fn stop_if_asked(observer: &dyn Observer) -> Result<(), CorpusError> {
+    if observer.stop_requested() { Err(CorpusError::Stopped) } else { Ok(()) }
 }
 
 /// An [`Observer`] that hears nothing and never stops the work.

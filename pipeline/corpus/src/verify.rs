@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::CorpusError;
 use crate::data_folder::{DataFolder, MANIFEST};
-use crate::shard::{DType, ShardFault, ShardReader};
+use crate::observer::{Observer, Unit};
+use crate::shard::{DType, ShardFault, ShardReader, ShardSummary};
 
 /// What a shard that passed holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,15 +34,31 @@ pub struct ShardCheck {
 
 impl ShardCheck {
     /// Reads all tokens of an open shard.
-    pub(crate) fn of(stem: &Path, shard: &ShardReader) -> Result<Self, CorpusError> {
+    pub(crate) fn of(
+        stem: &Path,
+        shard: &ShardReader,
+        observer: &dyn Observer,
+    ) -> Result<Self, CorpusError> {
         Ok(Self {
             stem: stem.to_owned(),
             documents: shard.num_documents(),
             sequences: shard.num_sequences(),
             tokens: shard.num_tokens(),
             dtype: shard.dtype(),
-            max_token: shard.max_token()?,
+            max_token: shard.max_token(observer)?,
         })
+    }
+
+    /// What a shard holds that was just made of these.
+    pub(crate) fn merged(stem: &Path, summary: &ShardSummary, parts: &[Self]) -> Self {
+        Self {
+            stem: stem.to_owned(),
+            documents: summary.documents,
+            sequences: summary.sequences,
+            tokens: summary.tokens,
+            dtype: summary.dtype,
+            max_token: parts.iter().filter_map(|part| part.max_token).max(),
+        }
     }
 }
 
@@ -49,26 +66,44 @@ impl ShardCheck {
 ///
 /// # Errors
 ///
-/// The first fault that is found, with the file, what was expected, and what is there.
-pub fn verify(path: &Path) -> Result<Vec<ShardCheck>, CorpusError> {
+/// The first fault that is found, with the file, what was expected, and what is there; or where the
+/// observer asks to stop.
+pub fn verify(path: &Path, observer: &dyn Observer) -> Result<Vec<ShardCheck>, CorpusError> {
     if path.join(MANIFEST).is_file() {
-        return Ok(vec![DataFolder::open(path)?.verify()?]);
+        return Ok(vec![DataFolder::open(path)?.verify(observer)?]);
     }
-    let stems = if path.is_dir() { stems_in(path)? } else { vec![path.to_owned()] };
-    stems.iter().map(|stem| ShardCheck::of(stem, &ShardReader::open(stem)?)).collect()
+    let open = |stem: PathBuf| Ok((stem.clone(), ShardReader::open(&stem)?));
+    let shards: Vec<_> =
+        shards_at(path)?.into_iter().map(open).collect::<Result<_, CorpusError>>()?;
+    check_shards(&shards, observer)
 }
 
-/// Stems of the shards in a folder, by name.
-fn stems_in(folder: &Path) -> Result<Vec<PathBuf>, CorpusError> {
+/// Reads all tokens of open shards, as one stage of work.
+pub(crate) fn check_shards(
+    shards: &[(PathBuf, ShardReader)],
+    observer: &dyn Observer,
+) -> Result<Vec<ShardCheck>, CorpusError> {
+    let bytes = shards.iter().map(|(_, shard)| shard.index().data_bytes()).sum();
+    observer.begin("verify", Some(bytes), Unit::Bytes);
+    let checks = shards.iter().map(|(stem, shard)| ShardCheck::of(stem, shard, observer)).collect();
+    observer.finish();
+    checks
+}
+
+/// Stems of the shards in a folder, by name; or the shard of this stem or file.
+pub(crate) fn shards_at(path: &Path) -> Result<Vec<PathBuf>, CorpusError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
     let mut stems = BTreeSet::new();
-    for entry in fs::read_dir(folder).map_err(CorpusError::io("list", folder))? {
-        let path = entry.map_err(CorpusError::io("list", folder))?.path();
-        if path.extension().is_some_and(|extension| extension == "bin" || extension == "idx") {
-            stems.insert(path.with_extension(""));
+    for entry in fs::read_dir(path).map_err(CorpusError::io("list", path))? {
+        let file = entry.map_err(CorpusError::io("list", path))?.path();
+        if file.extension().is_some_and(|extension| extension == "bin" || extension == "idx") {
+            stems.insert(file.with_extension(""));
         }
     }
     if stems.is_empty() {
-        return Err(CorpusError::Shard { path: folder.to_owned(), fault: ShardFault::NoShard });
+        return Err(CorpusError::Shard { path: path.to_owned(), fault: ShardFault::NoShard });
     }
     Ok(stems.into_iter().collect())
 }

@@ -31,7 +31,7 @@ use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::DecontaminationConfig;
-use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
+use crate::dedup::{BandLayout, Candidates, NearDuplicateRule, Threshold};
 use crate::filter::{LanguageConfig, LanguageFilter};
 use crate::repair::{UnicodeRepair, UnicodeRepairConfig};
 use crate::{ConfigProblem, CurationError};
@@ -104,6 +104,8 @@ pub struct NearDuplicatesConfig {
     pub shingle_words: NonZeroUsize,
     /// How thoroughly pairs are searched for.
     pub recall: Recall,
+    /// Finds every pair, whatever `recall` says; takes longer and more memory.
+    pub exact: bool,
     /// Chooses the hash functions of the search: which few pairs are missed.
     pub seed: u64,
 }
@@ -115,6 +117,7 @@ impl Default for NearDuplicatesConfig {
             threshold: 0.7,
             shingle_words: const { NonZeroUsize::new(5).expect("not zero") },
             recall: Recall::Standard,
+            exact: false,
             seed: 1234,
         }
     }
@@ -154,6 +157,9 @@ pub struct CurationPlan {
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
     pub near_duplicates: Option<NearDuplicateRule>,
+    /// Most memory that the process may hold for itself, in bytes; half of what the machine has
+    /// left where this is `None`. Changes nothing of the result.
+    pub max_memory: Option<u64>,
     /// What to do where the output exists already: refuse, unless this is changed.
     pub existing: Existing,
     /// The config that was validated, for the manifest.
@@ -233,6 +239,7 @@ impl CurationConfig {
             exact_duplicates: self.exact_duplicates,
             decontamination: self.decontamination.clone(),
             near_duplicates,
+            max_memory: None,
             existing: Existing::Refuse,
             config: self,
         })
@@ -251,9 +258,10 @@ impl NearDuplicatesConfig {
         Ok(NearDuplicateRule {
             shingle_words: self.shingle_words,
             threshold: Threshold::from_hundredths(hundredths as u64),
-            layout: match self.recall {
-                Recall::Standard => BandLayout::STANDARD,
-                Recall::High => BandLayout::HIGH,
+            candidates: match self.recall {
+                _ if self.exact => Candidates::Exact,
+                Recall::Standard => Candidates::Bands(BandLayout::STANDARD),
+                Recall::High => Candidates::Bands(BandLayout::HIGH),
             },
             seed: self.seed,
         })
@@ -298,6 +306,18 @@ mod tests {
             let rule = with_threshold(written).unwrap();
             assert_eq!(rule.threshold, Threshold::from_hundredths(hundredths));
         }
+    }
+
+    #[test]
+    fn exact_goes_before_recall() {
+        let candidates = |exact, recall| {
+            let table = NearDuplicatesConfig { exact, recall, ..NearDuplicatesConfig::default() };
+            table.rule().unwrap().candidates
+        };
+        assert_eq!(candidates(false, Recall::Standard), Candidates::Bands(BandLayout::STANDARD));
+        assert_eq!(candidates(false, Recall::High), Candidates::Bands(BandLayout::HIGH));
+        assert_eq!(candidates(true, Recall::Standard), Candidates::Exact);
+        assert_eq!(candidates(true, Recall::High), Candidates::Exact);
     }
 
     #[test]

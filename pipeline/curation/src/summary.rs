@@ -111,10 +111,10 @@ pub struct NearDuplicatesSummary {
     pub threshold: f64,
     /// Words of one shingle.
     pub shingle_words: u64,
-    /// Bands of a signature.
-    pub bands: u64,
-    /// Rows of each band.
-    pub rows: u64,
+    /// Bands of a signature; `None` where every pair is found.
+    pub bands: Option<u64>,
+    /// Rows of each band; `None` where every pair is found.
+    pub rows: Option<u64>,
     /// Chance that a pair at the threshold is found.
     pub recall_at_threshold: f64,
     /// Chooses the hash functions.
@@ -148,9 +148,12 @@ impl CurationPlan {
             near_duplicates: self.near_duplicates.as_ref().map(|rule| NearDuplicatesSummary {
                 threshold: rule.threshold.value(),
                 shingle_words: rule.shingle_words.get() as u64,
-                bands: rule.layout.bands as u64,
-                rows: rule.layout.rows as u64,
-                recall_at_threshold: rule.layout.chance_to_meet(rule.threshold.value()),
+                bands: rule.candidates.layout().map(|layout| layout.bands as u64),
+                rows: rule.candidates.layout().map(|layout| layout.rows as u64),
+                recall_at_threshold: rule
+                    .candidates
+                    .layout()
+                    .map_or(1.0, |layout| layout.chance_to_meet(rule.threshold.value())),
                 seed: rule.seed,
             }),
         })

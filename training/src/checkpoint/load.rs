@@ -120,9 +120,14 @@ impl Checkpoint {
         config
     }
 
-    /// The vocabulary that the model was trained on.
-    pub fn tokenizer(&self) -> &TokenizerIdentity {
-        &self.manifest.tokenizer
+    /// The tokenizer of the text that the model was trained on, under a name by which it is found
+    /// from any folder.
+    ///
+    /// # Errors
+    ///
+    /// When the working folder cannot be told.
+    pub fn tokenizer(&self) -> Result<TokenizerIdentity, TrainError> {
+        Ok(self.manifest.tokenizer.seen_from(&self.folder)?)
     }
 
     /// The optimizer's moments of rank `rank` of `size`, in the order of the parameter table.

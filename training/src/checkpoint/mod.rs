@@ -8,6 +8,7 @@
 //!     config.json             Hugging Face's GPT2Config: `transformers` loads the folder as it is
 //!     train_config.json       the resolved configuration of the run
 //!     state.json              step, samples consumed, seed
+//!     tokenizer.json          the tokenizer, where it is none that the program has built in
 //!     manifest.json           model, tokenizer, size and xxh3-128 of every file; written last
 //! ```
 //!

@@ -202,15 +202,17 @@ fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
     )?;
     write_json(&folder.join(TRAIN_CONFIG), snapshot.config)?;
     write_json(&folder.join(STATE), &snapshot.state)?;
+    let tokenizer = snapshot.tokenizer.kept_in(folder)?;
     let files = [MODEL, OPTIMIZER, HUGGING_FACE_CONFIG, TRAIN_CONFIG, STATE]
         .into_iter()
+        .chain(tokenizer.file_name())
         .map(|name| FileSummary::of(&folder.join(name)))
         .collect::<Result<_, _>>()?;
     let manifest = Manifest {
         version: Manifest::VERSION,
         step: snapshot.state.step,
         model: snapshot.architecture.clone(),
-        tokenizer: snapshot.tokenizer.clone(),
+        tokenizer,
         files,
     };
     write_json(&folder.join(MANIFEST), &manifest)

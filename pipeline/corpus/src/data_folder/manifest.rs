@@ -1,13 +1,17 @@
 //! What a data folder says of itself.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::FileSummary;
+use super::{TOKENIZER, check};
 use crate::reader::SourceConfig;
 use crate::shard::{DType, ShardSummary};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, fingerprint_of};
+use crate::{CorpusError, FileSummary, PendingFile};
 
 /// Version of the manifest that this program writes and reads.
 pub(super) const MANIFEST_VERSION: u32 = 1;
@@ -34,13 +38,16 @@ pub struct DataManifest {
     pub config: serde_json::Value,
     /// Number of documents dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
+    /// The tokenizer's definition, until it is written beside the manifest.
+    #[serde(skip)]
+    pub(super) definition: Option<Arc<str>>,
 }
 
 /// Which tokenizer made the tokens of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenizerIdentity {
-    /// Name or path by which it was opened.
+    /// `gpt2`, or the path of its file; one that is relative begins in the folder of the manifest.
     pub name: String,
     /// Size of its vocabulary.
     pub vocab_size: usize,
@@ -60,6 +67,45 @@ impl TokenizerIdentity {
             fingerprint: tokenizer.fingerprint(),
         }
     }
+
+    /// Copies the tokenizer's file into `folder`, where it has one, and returns the identity as a
+    /// manifest in that folder has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read or written, or is not the tokenizer's any more.
+    pub fn kept_in(&self, folder: &Path) -> Result<Self, CorpusError> {
+        let path = Path::new(&self.name);
+        if !path.is_absolute() {
+            return Ok(self.clone());
+        }
+        let definition = fs::read(path).map_err(CorpusError::io("read", path))?;
+        check(path, "fingerprint", &self.fingerprint, &fingerprint_of(&definition))?;
+        let mut copy = PendingFile::replace(&folder.join(TOKENIZER))?;
+        copy.write(|file| file.write_all(&definition))?;
+        copy.sync()?;
+        copy.commit()?;
+        Ok(Self { name: TOKENIZER.to_owned(), ..self.clone() })
+    }
+
+    /// Name of the tokenizer's file beside the manifest, where it has one.
+    pub fn file_name(&self) -> Option<&'static str> {
+        (self.name == TOKENIZER).then_some(TOKENIZER)
+    }
+
+    /// The identity with the path of its file made absolute, where it is one that lies in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// Where the working folder cannot be told.
+    pub fn seen_from(&self, folder: &Path) -> Result<Self, CorpusError> {
+        if self.name != TOKENIZER {
+            return Ok(self.clone());
+        }
+        let path = folder.join(TOKENIZER);
+        let path = std::path::absolute(&path).map_err(CorpusError::io("resolve", &path))?;
+        Ok(Self { name: path.display().to_string(), ..self.clone() })
+    }
 }
 
 impl DataManifest {
@@ -76,6 +122,7 @@ impl DataManifest {
             sources: Vec::new(),
             config: serde_json::Value::Null,
             dropped: BTreeMap::new(),
+            definition: tokenizer.definition(),
         }
     }
 }

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::shard::{DType, ShardWriter};
-use crate::tokenizer::{Gpt2Tokenizer, Tokenizer};
-use crate::verify;
+use crate::tokenizer::{Gpt2Tokenizer, JsonTokenizer, Tokenizer, fingerprint_of};
+use crate::{Silent, verify};
 
 /// A place for data folders.
 struct Place {
@@ -83,7 +83,7 @@ fn finished_folder_holds_all_and_is_verified() {
         ["corpus.bin", "corpus.idx", "provenance.jsonl", "removed.jsonl", "report.json"]
     );
     assert_eq!(opened.shard().unwrap().document(1).unwrap(), [3, 50256]);
-    let checked = verify(&place.path("data")).unwrap();
+    let checked = verify(&place.path("data"), &Silent).unwrap();
     assert_eq!((checked.len(), checked[0].tokens, checked[0].max_token), (1, 5, Some(50256)));
     assert_eq!(place.names(), ["data"]);
 }
@@ -261,7 +261,7 @@ fn old_folder_is_not_lost_to_an_empty_one_and_a_stale_one_goes_when_a_run_begins
 fn files_that_differ_from_the_manifest_are_refused() {
     let place = Place::new();
     let refused = |name: &str, message: &str| {
-        let error = verify(&place.path(name)).unwrap_err().to_string();
+        let error = verify(&place.path(name), &Silent).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     };
     let documents: [&[u32]; 2] = [&[1, 2, 3], &[4, 5]];
@@ -297,7 +297,7 @@ fn files_that_differ_from_the_manifest_are_refused() {
 #[test]
 fn shards_without_a_manifest_are_verified_one_by_one() {
     let place = Place::new();
-    let error = verify(place.folder.path()).unwrap_err();
+    let error = verify(place.folder.path(), &Silent).unwrap_err();
     assert!(
         error.to_string().ends_with("no shard here: expected files *.bin and *.idx"),
         "{error}"
@@ -307,11 +307,75 @@ fn shards_without_a_manifest_are_verified_one_by_one() {
         shard.push_document(tokens).unwrap();
         shard.finish().unwrap();
     }
-    let tokens: Vec<_> =
-        verify(place.folder.path()).unwrap().iter().map(|checked| checked.tokens).collect();
+    let tokens: Vec<_> = verify(place.folder.path(), &Silent)
+        .unwrap()
+        .iter()
+        .map(|checked| checked.tokens)
+        .collect();
     assert_eq!(tokens, [1, 2]);
-    assert_eq!(verify(&place.path("b.bin")).unwrap()[0].max_token, Some(2));
+    assert_eq!(verify(&place.path("b.bin"), &Silent).unwrap()[0].max_token, Some(2));
     fs::remove_file(place.path("a.idx")).unwrap();
-    let error = verify(place.folder.path()).unwrap_err();
+    let error = verify(place.folder.path(), &Silent).unwrap_err();
     assert!(error.to_string().contains("a.idx: missing"), "{error}");
+}
+
+/// The identity of a tokenizer in a file of this text.
+fn in_a_file(path: &Path, text: &str) -> TokenizerIdentity {
+    fs::write(path, text).unwrap();
+    TokenizerIdentity {
+        name: path.display().to_string(),
+        vocab_size: 2,
+        eod: 1,
+        fingerprint: fingerprint_of(text.as_bytes()),
+    }
+}
+
+#[test]
+fn tokenizer_of_a_file_goes_with_the_folder() {
+    let place = Place::new();
+    let definition = json!({
+        "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "unk_token": "<eos>", "vocab": {"word": 0, "<eos>": 1}},
+    });
+    fs::write(place.path("mine.json"), definition.to_string()).unwrap();
+    let tokenizer = JsonTokenizer::open(&place.path("mine.json")).unwrap();
+    let writer = DataFolder::create(&place.path("data"), Existing::Refuse).unwrap();
+    let mut shard = writer.shard(tokenizer.vocab_size()).unwrap();
+    shard.push_document(&[0, 1]).unwrap();
+    let summary = shard.finish().unwrap();
+    writer.finish(DataManifest::new(&tokenizer, &summary)).unwrap();
+
+    fs::remove_file(place.path("mine.json")).unwrap();
+    fs::rename(place.path("data"), place.path("moved")).unwrap();
+    let folder = DataFolder::open(&place.path("moved")).unwrap();
+    folder.verify(&Silent).unwrap();
+    assert_eq!(folder.manifest().tokenizer.name, "tokenizer.json");
+    assert_eq!(folder.tokenizer().unwrap().vocab_size(), 2);
+    assert_eq!(
+        folder.tokenizer_identity().unwrap().name,
+        place.path("moved/tokenizer.json").display().to_string()
+    );
+
+    fs::write(place.path("moved/tokenizer.json"), definition.to_string() + " ").unwrap();
+    let error = folder.tokenizer().err().unwrap().to_string();
+    assert!(error.contains("tokenizer.json: fingerprint: expected"), "{error}");
+}
+
+#[test]
+fn kept_tokenizer_is_the_one_that_was_opened() {
+    let place = Place::new();
+    let identity = in_a_file(&place.path("mine.json"), "{}");
+    let kept = identity.kept_in(place.folder.path()).unwrap();
+    assert_eq!((kept.name.as_str(), kept.file_name()), ("tokenizer.json", Some("tokenizer.json")));
+    assert_eq!(fs::read_to_string(place.path("tokenizer.json")).unwrap(), "{}");
+    let seen = kept.seen_from(place.folder.path()).unwrap();
+    assert_eq!(seen.name, place.path("tokenizer.json").display().to_string());
+
+    fs::write(place.path("mine.json"), "[]").unwrap();
+    let error = identity.kept_in(place.folder.path()).unwrap_err().to_string();
+    assert!(error.contains("mine.json: fingerprint: expected"), "{error}");
+    let built_in = TokenizerIdentity::of(&place.tokenizer);
+    assert_eq!(built_in.kept_in(place.folder.path()).unwrap(), built_in);
+    assert_eq!(built_in.seen_from(place.folder.path()).unwrap(), built_in);
 }

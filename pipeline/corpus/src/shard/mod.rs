@@ -26,6 +26,8 @@
 mod block;
 mod dtype;
 mod fault;
+#[cfg(test)]
+pub(crate) mod foreign;
 mod index;
 mod index_writer;
 mod reader;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{DType, ShardFault, ShardIndex, ShardPaths};
 use crate::CorpusError;
 use crate::mapped::MappedFile;
+use crate::observer::{Observer, stop_if_asked};
 
 /// An open shard. Reading copies: tokens are 32 bits wide whatever their width on disk.
 #[derive(Debug)]
@@ -68,9 +69,16 @@ impl ShardReader {
     ///
     /// Where there is no such document, or the data holds a number that is no token.
     pub fn document(&self, document: u64) -> Result<Vec<u32>, CorpusError> {
-        let tokens =
-            self.index.document_tokens(document).map_err(CorpusError::shard(&self.data_path))?;
-        self.tokens(tokens)
+        self.tokens(self.document_tokens(document)?)
+    }
+
+    /// The places of a document's tokens.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such document.
+    pub fn document_tokens(&self, document: u64) -> Result<Range<u64>, CorpusError> {
+        self.index.document_tokens(document).map_err(CorpusError::shard(&self.data_path))
     }
 
     /// Tokens of a sequence.
@@ -116,15 +124,34 @@ impl ShardReader {
     ///
     /// # Errors
     ///
-    /// Where the data holds a number that is no token.
-    pub fn max_token(&self) -> Result<Option<u32>, CorpusError> {
-        const BLOCK_TOKENS: u64 = 1 << 16;
+    /// Where the data holds a number that is no token, or the observer asks to stop.
+    pub fn max_token(&self, observer: &dyn Observer) -> Result<Option<u32>, CorpusError> {
         let mut highest = None;
-        for start in (0..self.num_tokens()).step_by(BLOCK_TOKENS as usize) {
-            let block = self.tokens(start..self.num_tokens().min(start + BLOCK_TOKENS))?;
-            highest = highest.max(block.into_iter().max());
-        }
+        self.for_each_block(observer, |block| {
+            highest = highest.max(block.iter().copied().max());
+            Ok(())
+        })?;
         Ok(highest)
+    }
+
+    /// Hands all tokens to `work`, block by block, and tells `observer` of their bytes.
+    pub(super) fn for_each_block(
+        &self,
+        observer: &dyn Observer,
+        mut work: impl FnMut(&[u32]) -> Result<(), CorpusError>,
+    ) -> Result<(), CorpusError> {
+        const BLOCK_TOKENS: u64 = 1 << 16;
+        let mut block = vec![0; BLOCK_TOKENS.min(self.num_tokens()) as usize];
+        let mut start = 0;
+        while start < self.num_tokens() {
+            stop_if_asked(observer)?;
+            let block = &mut block[..BLOCK_TOKENS.min(self.num_tokens() - start) as usize];
+            self.read(start, block)?;
+            work(block)?;
+            start += block.len() as u64;
+            observer.advance((block.len() * self.dtype().width()) as u64);
+        }
+        Ok(())
     }
 
     fn check_range(&self, places: &Range<u64>) -> Result<(), CorpusError> {

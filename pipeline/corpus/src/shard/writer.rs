@@ -9,6 +9,8 @@ use super::block::Misfit;
 use super::index_writer::IndexWriter;
 use super::{DType, ShardBlock, ShardFault, ShardPaths, ShardReader};
 use crate::CorpusError;
+use crate::data_folder::Existing;
+use crate::observer::{Observer, stop_if_asked};
 use crate::pending_file::{FilePrefix, FileSummary, PendingFile};
 
 /// A shard being written. It appears under its name when [`finish`](Self::finish) returns; dropped
@@ -105,14 +107,29 @@ impl ShardWriter {
     ///
     /// Where one of the files exists already, or cannot be created.
     pub fn create(stem: &Path, vocab_size: usize) -> Result<Self, CorpusError> {
-        let paths = ShardPaths::new(stem);
         let dtype = DType::for_vocabulary(vocab_size);
+        Self::begin(stem, dtype, vocab_size, Existing::Refuse)
+    }
+
+    /// Begins a shard for tokens below `vocab_size`, which fit into `dtype`; where one is to be
+    /// replaced, it stays until this one is whole.
+    pub(crate) fn begin(
+        stem: &Path,
+        dtype: DType,
+        vocab_size: usize,
+        existing: Existing,
+    ) -> Result<Self, CorpusError> {
+        let paths = ShardPaths::new(stem);
+        let begin = match existing {
+            Existing::Refuse => PendingFile::create,
+            Existing::Replace => PendingFile::replace,
+        };
         Ok(Self {
             dtype,
-            data_file: PendingFile::create(&paths.data)?,
-            index_file: PendingFile::create(&paths.index)?,
+            data_file: begin(&paths.data)?,
+            index_file: begin(&paths.index)?,
             index: IndexWriter::create(&paths, dtype)?,
-            single: ShardBlock::new(vocab_size),
+            single: ShardBlock::with_dtype(dtype, vocab_size),
         })
     }
 
@@ -164,6 +181,35 @@ impl ShardWriter {
             self.index.end_document()?;
         }
         self.data_file.write(|file| file.write_all(block.bytes()))
+    }
+
+    /// Adds the documents of another shard with their sequences, empty ones among them, as they
+    /// are.
+    pub(crate) fn append(
+        &mut self,
+        shard: &ShardReader,
+        observer: &dyn Observer,
+    ) -> Result<(), CorpusError> {
+        const BLOCK_DOCUMENTS: u64 = 1 << 16;
+        shard.for_each_block(observer, |tokens| {
+            self.single.clear();
+            self.single.push_tokens(tokens);
+            self.check(&self.single)?;
+            self.data_file.write(|file| file.write_all(self.single.bytes()))
+        })?;
+        let index = shard.index();
+        for document in 0..index.num_documents() {
+            if document % BLOCK_DOCUMENTS == 0 {
+                stop_if_asked(observer)?;
+            }
+            let fault = |fault| CorpusError::shard(self.index_file.path())(fault);
+            for sequence in index.document_sequences(document).map_err(fault)? {
+                let tokens = index.sequence_tokens(sequence).map_err(fault)?;
+                self.index.push_sequence((tokens.end - tokens.start) as usize)?;
+            }
+            self.index.end_document()?;
+        }
+        Ok(())
     }
 
     /// Adds a document of one sequence.

@@ -23,7 +23,10 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::vocab::bucket_added_vocabulary::{AddedToken, AddedVocabulary};
 
 use super::pieces::{Piece, pieces};
-use super::{EncodeScratch, Encoded, Sink, Tokenizer, fingerprint_of, plain_encoding, words};
+use super::{
+    EncodeScratch, Encoded, Encoder, Sink, Tokenizer, fingerprint_of, plain_encoding, words,
+};
+use crate::CorpusError;
 
 /// Name by which the tokenizer is opened.
 pub(super) const NAME: &str = "gpt2";
@@ -47,13 +50,16 @@ const PIECE_LIMIT_BYTES: usize = 1 << 20;
 /// GPT-2's tokenizer: 50,257 tokens.
 ///
 /// ```
+/// # fn main() -> Result<(), corpus::CorpusError> {
 /// use corpus::tokenizer::{Gpt2Tokenizer, Tokenizer};
 ///
 /// let tokenizer = Gpt2Tokenizer::new();
 /// let mut tokens = Vec::new();
-/// tokenizer.encode("Hello world", &mut tokens);
+/// tokenizer.encode("Hello world", &mut tokens)?;
 /// assert_eq!(tokens, [15496, 995]);
 /// assert_eq!(tokenizer.decode(&tokens), "Hello world");
+/// # Ok(())
+/// # }
 /// ```
 pub struct Gpt2Tokenizer {
     pipeline: PipelineTokenizer,
@@ -157,9 +163,15 @@ impl Tokenizer for Gpt2Tokenizer {
         fingerprint_of(RANKS.as_bytes())
     }
 
-    fn encode_to(&self, text: &str, scratch: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
         let pieces = self.pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES);
-        super::encode_pieces(&self.pipeline, &self.options, pieces, scratch, sink)
+        let encoder = Encoder { name: NAME, pipeline: &self.pipeline, options: &self.options };
+        encoder.encode(pieces, scratch, sink)
     }
 
     fn surely_has(&self, text: &str, tokens: usize) -> bool {
@@ -266,7 +278,7 @@ mod tests {
 
     fn encoded(tokenizer: &Gpt2Tokenizer, text: &str) -> Vec<u32> {
         let mut tokens = Vec::new();
-        tokenizer.encode(text, &mut tokens);
+        tokenizer.encode(text, &mut tokens).unwrap();
         tokens
     }
 
@@ -309,7 +321,7 @@ mod tests {
     fn encoded_in_pieces(tokenizer: &Gpt2Tokenizer, text: &str, bytes: usize) -> Vec<u32> {
         let mut tokens = Vec::new();
         for piece in tokenizer.pieces(text, bytes, usize::MAX) {
-            tokenizer.encode(piece.text, &mut tokens);
+            tokenizer.encode(piece.text, &mut tokens).unwrap();
         }
         tokens
     }
@@ -342,11 +354,13 @@ mod tests {
     /// What comes of encoding `text`, whose pieces decode to it.
     fn outcome(tokenizer: &Gpt2Tokenizer, text: &str) -> Encoded {
         let mut tokens = Vec::new();
-        let encoded = tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut |piece| {
-            assert!(piece.len() <= PIECE_LIMIT_BYTES);
-            tokens.extend_from_slice(piece);
-            ControlFlow::Continue(())
-        });
+        let encoded = tokenizer
+            .encode_to(text, &mut EncodeScratch::default(), &mut |piece| {
+                assert!(piece.len() <= PIECE_LIMIT_BYTES);
+                tokens.extend_from_slice(piece);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
         assert_eq!(encoded.tokens, tokens.len());
         assert!(tokenizer.decode(&tokens) == text);
         encoded
@@ -384,10 +398,12 @@ mod tests {
         let tokenizer = Gpt2Tokenizer::new();
         let mut calls = 0;
         let text = "word ".repeat(1 << 20);
-        let encoded = tokenizer.encode_to(&text, &mut EncodeScratch::default(), &mut |_| {
-            calls += 1;
-            ControlFlow::Break(())
-        });
+        let encoded = tokenizer
+            .encode_to(&text, &mut EncodeScratch::default(), &mut |_| {
+                calls += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
         assert_eq!(calls, 1);
         assert!(encoded.tokens < 1 << 17, "{encoded:?}");
     }

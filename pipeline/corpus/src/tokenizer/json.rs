@@ -1,39 +1,43 @@
-//! A byte-pair tokenizer that a `tokenizer.json` file describes.
+//! A tokenizer that a `tokenizer.json` file describes.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
+use super::definition::{Definition, END_NAMES};
 use super::pieces::pieces;
-use super::{EncodeScratch, Encoded, Sink, Tokenizer, fingerprint_of, plain_encoding};
+use super::{EncodeScratch, Encoded, Encoder, Sink, Tokenizer, fingerprint_of, plain_encoding};
 use crate::CorpusError;
 
-/// Text longer than this is encoded in pieces, cut before white space: 32-bit offsets hold no more.
-const PIECE_BYTES: usize = 1 << 29;
+/// Text is encoded in pieces of about this many bytes, where the definition allows it.
+const PIECE_BYTES: usize = 1 << 18;
 
-/// Longest piece without a place to cut, in bytes.
-const PIECE_LIMIT_BYTES: usize = 1 << 30;
+/// Longest piece of a text without a place to cut, in bytes; half a second of work at the worst.
+const PIECE_LIMIT_BYTES: usize = 1 << 20;
 
-/// Names under which tokenizers know the end of a document, in the order in which they are looked
-/// for.
-const END_NAMES: [&str; 6] =
-    ["<|endoftext|>", "<|end_of_text|>", "<|endofdocument|>", "<eod>", "</s>", "<eos>"];
+/// Longest text, in bytes, of a tokenizer that takes no text in pieces: one that cuts at no space,
+/// or puts something before every text. It is larger than [`PIECE_LIMIT_BYTES`] because any text
+/// meets it, not only a word of that length; one or two seconds of work.
+const WHOLE_LIMIT_BYTES: usize = 1 << 22;
 
 /// The tokenizer of a `tokenizer.json` file.
 pub struct JsonTokenizer {
     name: String,
+    text: Arc<str>,
     pipeline: PipelineTokenizer,
     options: EncodeOptions,
     vocab_size: usize,
     eod: u32,
     fingerprint: String,
+    may_cut_before_spaces: bool,
+    has_a_token_for_every_word: bool,
 }
 
 impl JsonTokenizer {
     /// Reads the file. The end of a document is the token of the role `eos_token`, else the first
-    /// of `<|endoftext|>`, `<|end_of_text|>`, `<|endofdocument|>`, `<eod>`, `</s>` and `<eos>` that
-    /// the vocabulary has.
+    /// of `<|endoftext|>`, `<|end_of_text|>`, `<|endofdocument|>`, `<eod>`, `</s>`, `<eos>` and
+    /// `[SEP]` that the vocabulary has.
     ///
     /// # Errors
     ///
@@ -51,51 +55,46 @@ impl JsonTokenizer {
         let pipeline =
             tokenizers::from_json(&canonical).map_err(|error| fail(error.to_string()))?;
         let options = plain_encoding();
-        try_out(&pipeline, &options).map_err(|error| fail(error.to_string()))?;
-
-        let definition: Value = serde_json::from_str(&canonical)
+        let definition = Definition::parse(&canonical)
             .map_err(|source| CorpusError::Json { path: path.to_owned(), source })?;
-        let tokens = tokens(&definition);
-        let vocab_size = tokens.iter().map(|&(_, id)| id + 1).max().unwrap_or(0) as usize;
-        let eod = end_of_document(&definition, &tokens).ok_or_else(|| {
+        try_out(&pipeline, &options).map_err(|error| {
+            fail(match definition.unknown_pattern() {
+                Some(pattern) => format!(
+                    "cuts words by the pattern {pattern}, which is none of those of GPT-2, GPT-4, \
+                     Llama 3 and their like that this program knows"
+                ),
+                None => error.to_string(),
+            })
+        })?;
+        let eod = definition.end_of_document().ok_or_else(|| {
             fail(format!("has no token that ends a document: none of {}", END_NAMES.join(", ")))
         })?;
-        let fingerprint = fingerprint_of(text.as_bytes());
-        Ok(Self { name, pipeline, options, vocab_size, eod, fingerprint })
+        Ok(Self {
+            vocab_size: definition.vocab_size(),
+            eod,
+            fingerprint: fingerprint_of(text.as_bytes()),
+            may_cut_before_spaces: definition.may_cut_before_spaces(),
+            has_a_token_for_every_word: definition.has_a_token_for_every_word(),
+            name,
+            text: text.into(),
+            pipeline,
+            options,
+        })
     }
 }
 
-/// Encodes and decodes once: what a pattern cannot do without a regex engine shows only when it is
-/// used.
+/// Encodes and decodes once, a character that no vocabulary has among the rest: what a part of the
+/// tokenizer cannot do shows only when it is used.
 fn try_out(pipeline: &PipelineTokenizer, options: &EncodeOptions) -> tokenizers::Result<()> {
     let mut tokens = Vec::new();
-    pipeline.encode_into("A few words, 1 number.", options, &mut tokens)?;
+    pipeline.encode_into("A few words, 1 number, \u{10fffd}.", options, &mut tokens)?;
     pipeline.decode(PipelineToken::cast_slice(&tokens), false)?;
     Ok(())
 }
 
-/// Every token's name and id: of the model's vocabulary and of those added to it.
-fn tokens(definition: &Value) -> Vec<(&str, u64)> {
-    let vocabulary = definition["model"]["vocab"].as_object().into_iter().flatten();
-    let added = definition["added_tokens"].as_array().into_iter().flatten();
-    vocabulary
-        .filter_map(|(name, id)| Some((name.as_str(), id.as_u64()?)))
-        .chain(added.filter_map(|token| Some((token["content"].as_str()?, token["id"].as_u64()?))))
-        .collect()
-}
-
-/// Before white space that follows a character that is none: every pattern in use begins a new
-/// pre-token there.
-fn before_white_space(last: char, next: char) -> bool {
-    !last.is_whitespace() && next.is_whitespace()
-}
-
-fn end_of_document(definition: &Value, tokens: &[(&str, u64)]) -> Option<u32> {
-    let role = definition["role_to_token"]["eos_token"].as_str();
-    role.into_iter()
-        .chain(END_NAMES)
-        .find_map(|wanted| tokens.iter().find(|(name, _)| *name == wanted))
-        .and_then(|&(_, id)| u32::try_from(id).ok())
+/// Between an ASCII letter or digit and a space.
+fn before_space(last: char, next: char) -> bool {
+    last.is_ascii_alphanumeric() && next == ' '
 }
 
 impl Tokenizer for JsonTokenizer {
@@ -115,9 +114,33 @@ impl Tokenizer for JsonTokenizer {
         self.fingerprint.clone()
     }
 
-    fn encode_to(&self, text: &str, scratch: &mut EncodeScratch, sink: Sink<'_>) -> Encoded {
-        let pieces = pieces(text, PIECE_BYTES, PIECE_LIMIT_BYTES, before_white_space);
-        super::encode_pieces(&self.pipeline, &self.options, pieces, scratch, sink)
+    fn definition(&self) -> Option<Arc<str>> {
+        Some(self.text.clone())
+    }
+
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let (bytes, limit, may_cut): (_, _, fn(char, char) -> bool) = if self.may_cut_before_spaces
+        {
+            (PIECE_BYTES, PIECE_LIMIT_BYTES, before_space)
+        } else {
+            (WHOLE_LIMIT_BYTES, WHOLE_LIMIT_BYTES, |_, _| false)
+        };
+        let pieces = pieces(text, bytes, limit, may_cut);
+        let encoder =
+            Encoder { name: &self.name, pipeline: &self.pipeline, options: &self.options };
+        encoder.encode(pieces, scratch, sink)
+    }
+
+    fn surely_has(&self, text: &str, tokens: usize) -> bool {
+        let Some(last) = tokens.checked_sub(1) else { return true };
+        let mut words =
+            text.split_ascii_whitespace().filter(|word| word.as_bytes()[0].is_ascii_graphic());
+        self.has_a_token_for_every_word && words.nth(last).is_some()
     }
 
     fn decode(&self, ids: &[u32]) -> String {
@@ -126,89 +149,4 @@ impl Tokenizer for JsonTokenizer {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::tokenizer::{Gpt2Tokenizer, gpt2};
-
-    /// GPT-2's tokenizer as older versions of the `tokenizers` library write it.
-    fn gpt2_definition() -> Value {
-        let ranks = gpt2::ranked_tokens();
-        let vocab: serde_json::Map<_, _> =
-            (0_u32..).zip(&ranks).map(|(rank, bytes)| (gpt2::spell(bytes), rank.into())).collect();
-        let merges: Vec<String> = gpt2::merges(&ranks)
-            .into_iter()
-            .map(|(left, right)| format!("{left} {right}"))
-            .collect();
-        let byte_level =
-            json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true});
-        json!({
-            "version": "1.0",
-            "truncation": null,
-            "padding": null,
-            "added_tokens": [{
-                "id": 50256, "content": "<|endoftext|>", "special": true, "normalized": false,
-                "single_word": false, "lstrip": false, "rstrip": false,
-            }],
-            "normalizer": null,
-            "pre_tokenizer": byte_level,
-            "post_processor": byte_level,
-            "decoder": byte_level,
-            "model": {
-                "type": "BPE", "dropout": null, "unk_token": null,
-                "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false,
-                "vocab": vocab, "merges": merges,
-            },
-        })
-    }
-
-    fn open(definition: &str) -> Result<JsonTokenizer, CorpusError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokenizer.json");
-        std::fs::write(&path, definition).unwrap();
-        JsonTokenizer::open(&path)
-    }
-
-    #[test]
-    fn gpt2_from_a_file_is_gpt2() {
-        let (from_file, built_in) =
-            (open(&gpt2_definition().to_string()).unwrap(), Gpt2Tokenizer::new());
-        assert_eq!((from_file.vocab_size(), from_file.eod()), (50257, 50256));
-        for text in ["", "Hello world", " It's  1234 tests…\n\n<|endoftext|>\u{1f600}\0"] {
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            built_in.encode(text, &mut ours);
-            from_file.encode(text, &mut theirs);
-            assert_eq!(ours, theirs, "{text:?}");
-            assert_eq!(from_file.decode(&theirs), text);
-        }
-        assert_ne!(from_file.fingerprint(), built_in.fingerprint());
-    }
-
-    #[test]
-    fn a_relative_path_is_kept_whole() {
-        let here = std::env::current_dir().unwrap();
-        let folder = tempfile::tempdir_in(&here).unwrap();
-        let path = folder.path().join("tokenizer.json");
-        std::fs::write(&path, gpt2_definition().to_string()).unwrap();
-        let relative = path.strip_prefix(&here).unwrap();
-        assert_eq!(JsonTokenizer::open(relative).unwrap().name(), path.display().to_string());
-    }
-
-    #[test]
-    fn files_that_are_no_usable_tokenizer_are_refused() {
-        let mut without_end = gpt2_definition();
-        without_end["added_tokens"] = json!([]);
-        let mut with_unknown_part = gpt2_definition();
-        with_unknown_part["model"]["type"] = json!("WordSalad");
-        for (definition, message) in [
-            ("{".to_owned(), "the config is not JSON"),
-            ("{}".to_owned(), "no `model`"),
-            (without_end.to_string(), "has no token that ends a document: none of <|endoftext|>, "),
-            (with_unknown_part.to_string(), "needs a BPE model, found WordSalad"),
-        ] {
-            let error = open(&definition).err().unwrap().to_string();
-            assert!(error.contains(message), "{error}");
-        }
-    }
-}
+mod tests;

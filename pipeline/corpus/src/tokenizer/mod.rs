@@ -4,8 +4,9 @@
 //! (`tokenizers`, pinned to a release candidate): nothing outside this folder names that crate.
 //!
 //! - [`Gpt2Tokenizer`]: GPT-2's byte-level BPE, whose vocabulary is part of this crate;
-//! - [`JsonTokenizer`]: any BPE that a `tokenizer.json` file describes.
+//! - [`JsonTokenizer`]: whatever a `tokenizer.json` file describes.
 
+mod definition;
 mod gpt2;
 mod json;
 mod pieces;
@@ -39,17 +40,37 @@ pub trait Tokenizer: Send + Sync {
     /// The xxh3-128 hash of the definition, in hexadecimal: equal definitions give equal tokens.
     fn fingerprint(&self) -> String;
 
+    /// The text of the file that defines the tokenizer; `None` for one that is built in.
+    fn definition(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// Encodes `text` and hands its tokens to `sink`, a piece at a time: of a long text the pieces
     /// are such that encoding one takes a fraction of a second. No more is encoded once `sink`
     /// breaks. A special token's name in the text is text like any other.
-    fn encode_to(&self, text: &str, scratch: &mut EncodeScratch, sink: Sink<'_>) -> Encoded;
+    ///
+    /// # Errors
+    ///
+    /// Where the tokenizer has no tokens for a text, as one whose regular expression gives up on
+    /// it. GPT-2's has tokens for every text.
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError>;
 
     /// Appends the tokens of `text` to `out`: [`encode_to`](Self::encode_to) for small uses.
-    fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        self.encode_to(text, &mut EncodeScratch::default(), &mut |tokens| {
+    ///
+    /// # Errors
+    ///
+    /// As [`encode_to`](Self::encode_to).
+    fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), CorpusError> {
+        let mut append = |tokens: &[u32]| {
             out.extend_from_slice(tokens);
             ControlFlow::Continue(())
-        });
+        };
+        self.encode_to(text, &mut EncodeScratch::default(), &mut append).map(drop)
     }
 
     /// Whether a quick look shows that `text` has `tokens` tokens or more. `false` says nothing:
@@ -106,7 +127,7 @@ pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
 }
 
 /// Hexadecimal xxh3-128 of a definition.
-fn fingerprint_of(definition: &[u8]) -> String {
+pub(crate) fn fingerprint_of(definition: &[u8]) -> String {
     format!("{:032x}", xxh3_128(definition))
 }
 
@@ -120,32 +141,46 @@ fn plain_encoding() -> EncodeOptions {
     }
 }
 
-/// Encodes `pieces` one by one and hands the tokens of each to `sink`.
-fn encode_pieces<'t>(
-    pipeline: &PipelineTokenizer,
-    options: &EncodeOptions,
-    pieces: impl Iterator<Item = Piece<'t>>,
-    scratch: &mut EncodeScratch,
-    sink: Sink<'_>,
-) -> Encoded {
-    let mut encoded = Encoded::default();
-    let mut end = 0;
-    for piece in pieces {
-        scratch.tokens.clear();
-        pipeline
-            .encode_into(piece.text, options, &mut scratch.tokens)
-            .expect("a pipeline that has encoded once fails only on texts of 4 GiB and more");
-        end += piece.text.len();
-        encoded.tokens += scratch.tokens.len();
-        if piece.is_forced {
-            encoded.cut_words += 1;
-            encoded.first_cut.get_or_insert(end);
+/// A pipeline with what it takes to encode by it.
+struct Encoder<'e> {
+    name: &'e str,
+    pipeline: &'e PipelineTokenizer,
+    options: &'e EncodeOptions,
+}
+
+impl Encoder<'_> {
+    /// Encodes `pieces` one by one and hands the tokens of each to `sink`.
+    fn encode<'t>(
+        &self,
+        pieces: impl Iterator<Item = Piece<'t>>,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let mut encoded = Encoded::default();
+        let mut end = 0;
+        for piece in pieces {
+            scratch.tokens.clear();
+            self.pipeline
+                .encode_into(piece.text, self.options, &mut scratch.tokens)
+                .map_err(|error| self.failure(piece.text, error.as_ref()))?;
+            end += piece.text.len();
+            encoded.tokens += scratch.tokens.len();
+            if piece.is_forced {
+                encoded.cut_words += 1;
+                encoded.first_cut.get_or_insert(end);
+            }
+            if sink(PipelineToken::cast_slice(&scratch.tokens)).is_break() {
+                break;
+            }
         }
-        if sink(PipelineToken::cast_slice(&scratch.tokens)).is_break() {
-            break;
-        }
+        Ok(encoded)
     }
-    encoded
+
+    fn failure(&self, text: &str, error: &(dyn std::error::Error + 'static)) -> CorpusError {
+        let start: String = text.chars().take(40).collect();
+        let problem = format!("cannot encode the text that begins {start:?}: {error}");
+        CorpusError::Tokenizer { name: self.name.to_owned(), problem }
+    }
 }
 
 /// Text of `ids`, with U+FFFD for those outside a vocabulary of `vocab_size`.

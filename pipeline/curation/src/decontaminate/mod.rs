@@ -43,6 +43,7 @@ pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleC
 pub use ngram_index::Shared;
 use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
+pub(crate) use report::EXAMPLES_SHOWN;
 pub use report::{ContaminationCounts, ContaminationExample, ContaminationReport};
 pub use test_set::TestItem;
 use test_set::TestSets;

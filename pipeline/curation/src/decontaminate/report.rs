@@ -10,7 +10,7 @@ use super::{Contamination, Decontamination};
 use crate::records::Location;
 
 /// Documents that a report shows by way of example.
-const EXAMPLES_SHOWN: usize = 10;
+pub(crate) const EXAMPLES_SHOWN: usize = 10;
 
 /// Counts of the decontamination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,12 +97,6 @@ impl ContaminationReport {
             overlap: test_sets.overlap(seen),
             examples: Vec::new(),
         }
-    }
-
-    /// Whether the report has room for another example.
-    #[must_use]
-    pub fn wants_examples(&self) -> bool {
-        self.examples.len() < EXAMPLES_SHOWN
     }
 
     /// Adds a document that went, by way of example.

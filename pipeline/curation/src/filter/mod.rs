@@ -8,18 +8,56 @@ mod language;
 mod length;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::CurationPlan;
 
 pub use empty::EmptyFilter;
 pub(crate) use language::known_languages;
 pub use language::{LanguageConfig, LanguageFilter, Undetermined};
-pub use length::LengthFilter;
+pub use length::{Length, LengthFilter};
 
 /// A judgment of single texts.
 pub trait Filter: Sync {
     /// Whether the document of this text stays in the corpus.
     fn judge(&self, text: &str) -> Verdict;
+}
+
+/// The filters of a plan.
+pub(crate) struct Filters {
+    empty: EmptyFilter,
+    language: Option<LanguageFilter>,
+    length: Option<LengthFilter>,
+}
+
+impl Filters {
+    /// The filters that a plan has on.
+    pub(crate) fn new(plan: &CurationPlan) -> Self {
+        let length = |min_tokens| LengthFilter::new(min_tokens, Arc::clone(&plan.tokenizer));
+        Self {
+            empty: EmptyFilter,
+            language: plan.language.clone(),
+            length: plan.min_tokens.map(length),
+        }
+    }
+
+    /// The first reason for which the document of this text goes; where it stays and was encoded to
+    /// tell, all its tokens.
+    pub(crate) fn judge(&self, text: &str) -> (Option<DropReason>, Option<Vec<u32>>) {
+        if let Verdict::Drop(reason) = self.empty.judge(text) {
+            return (Some(reason), None);
+        }
+        if let Some(Verdict::Drop(reason)) = self.language.as_ref().map(|it| it.judge(text)) {
+            return (Some(reason), None);
+        }
+        match self.length.as_ref().map(|length| length.measure(text)) {
+            Some(Length::TooShort) => (Some(DropReason::TooShort), None),
+            Some(Length::Enough { tokens }) => (None, tokens),
+            None => (None, None),
+        }
+    }
 }
 
 /// What a stage says of a document.
@@ -69,6 +107,26 @@ impl DropReason {
             Self::Title => "title",
             Self::NearDuplicate => "near_duplicate",
         }
+    }
+}
+
+impl DropReason {
+    /// All reasons, in the order in which stages find them.
+    pub const ALL: [Self; 8] = [
+        Self::Empty,
+        Self::NullText,
+        Self::Language,
+        Self::TooShort,
+        Self::ExactDuplicate,
+        Self::Contaminated,
+        Self::Title,
+        Self::NearDuplicate,
+    ];
+
+    /// The reason of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 

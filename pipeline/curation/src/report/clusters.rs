@@ -142,6 +142,11 @@ impl Clusters {
 }
 
 impl ClusterSummary {
+    /// Every pair that the summary shows.
+    pub fn shown(&self) -> impl Iterator<Item = ClusterPair> + '_ {
+        self.largest.iter().copied().chain(self.sizes.iter().map(|class| class.example))
+    }
+
     /// The summary as reports write it; `example` tells what a pair is.
     ///
     /// # Errors

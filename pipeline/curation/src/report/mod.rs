@@ -49,6 +49,9 @@ pub struct CurationReport {
     /// The most memory that the process has held so far, in bytes; `None` where the system does not
     /// tell.
     pub peak_rss_bytes: Option<u64>,
+    /// The most memory that the process held for itself, without the files that it reads through
+    /// the memory map, as far as looks now and then tell.
+    pub peak_anonymous_bytes: Option<u64>,
     /// What decontamination found; `None` where it is off.
     pub contamination: Option<ContaminationReport>,
     /// Documents that the repair of Unicode changed; `None` where it is off.
@@ -70,6 +73,8 @@ pub struct CurationReport {
     pub skipped_files: Vec<SkippedFile>,
     /// Files that break off, and of which the documents before the break were kept.
     pub truncated_files: Vec<TruncatedFile>,
+    /// Files that hold no record.
+    pub empty_files: Vec<String>,
     /// Kept documents that are each other's candidates in great numbers, and cost time.
     pub hot_buckets: Vec<HotBucketReport>,
     /// Time of all threads spent on documents that met a hot bucket.

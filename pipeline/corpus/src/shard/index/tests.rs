@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::PendingFile;
-use crate::shard::ShardPaths;
 use crate::shard::index_writer::IndexWriter;
+use crate::shard::{ShardCheckpoint, ShardPaths};
 
 /// The index of documents of these lengths, one sequence each, as bytes.
 fn index_of(dtype: DType, lengths: &[usize]) -> Vec<u8> {
@@ -78,6 +78,14 @@ fn overflow_is_an_error() {
     assert_eq!(data_bytes(1 << 40, 4), Ok(1 << 42));
     assert!(data_bytes(1 << 62, 2).is_err());
     assert!(data_bytes(u64::MAX, 2).is_err());
+    // A writer that is about to pass the last place that a pointer can name.
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ShardPaths::new(&folder.path().join("a"));
+    let written = ShardCheckpoint { tokens: (1 << 62) - 5, ..ShardCheckpoint::default() };
+    let mut writer = IndexWriter::resume(&paths, DType::Uint16, &written).unwrap();
+    writer.push_sequence(4).unwrap();
+    let error = writer.push_sequence(1).unwrap_err().to_string();
+    assert!(error.ends_with("number of tokens 4611686018427387904 exceeds what the format holds"));
     let header = |sequences: u64, entries: u64| {
         let bytes = with(index_of(DType::Uint16, &[1]), 18, &sequences.to_le_bytes());
         with(bytes, 26, &entries.to_le_bytes())

@@ -6,7 +6,9 @@ use std::io::{Seek, SeekFrom, Write};
 use tempfile::TempDir;
 
 use super::*;
+use crate::Silent;
 use crate::shard::ShardWriter;
+use crate::shard::foreign::{write_index, write_shard};
 
 /// A shard with documents of 3, 4 and 5 tokens, 1 to 12.
 fn good_shard() -> (TempDir, PathBuf) {
@@ -20,24 +22,6 @@ fn good_shard() -> (TempDir, PathBuf) {
     (folder, stem)
 }
 
-/// An index of single-sequence documents, written by hand: what our writer never writes has to be
-/// read all the same.
-fn write_index(stem: &Path, code: u8, width: u64, lengths: &[i32]) {
-    let mut bytes = b"MMIDIDX\0\0".to_vec();
-    bytes.extend(1_u64.to_le_bytes());
-    bytes.push(code);
-    bytes.extend((lengths.len() as u64).to_le_bytes());
-    bytes.extend((lengths.len() as u64 + 1).to_le_bytes());
-    bytes.extend(lengths.iter().flat_map(|length| length.to_le_bytes()));
-    let mut pointer = 0;
-    for &length in lengths {
-        bytes.extend((pointer as i64).to_le_bytes());
-        pointer += length as u64 * width;
-    }
-    bytes.extend((0..=lengths.len() as i64).flat_map(i64::to_le_bytes));
-    fs::write(ShardPaths::new(stem).index, bytes).unwrap();
-}
-
 #[test]
 fn documents_sequences_and_ranges_are_read() {
     let (_folder, stem) = good_shard();
@@ -47,7 +31,7 @@ fn documents_sequences_and_ranges_are_read() {
         assert_eq!(reader.sequence(2).unwrap(), [8, 9, 10, 11, 12]);
         assert_eq!(reader.tokens(2..9).unwrap(), [3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(reader.tokens(12..12).unwrap(), [0; 0]);
-        assert_eq!(reader.max_token().unwrap(), Some(12));
+        assert_eq!(reader.max_token(&Silent).unwrap(), Some(12));
     }
 }
 
@@ -69,16 +53,9 @@ fn reads_beyond_the_end_are_errors() {
 #[test]
 fn every_integer_format_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    let values = [7_u8, 0, 127, 3, 4];
-    let widths = [(1_u8, 1_usize), (2, 1), (3, 2), (4, 4), (5, 8), (8, 2)];
-    for (code, width) in widths {
+    for code in [1, 2, 3, 4, 5, 8] {
         let stem = folder.path().join(format!("code{code}"));
-        write_index(&stem, code, width as u64, &[2, 3]);
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|&value| (u64::from(value)).to_le_bytes()[..width].to_vec())
-            .collect();
-        fs::write(ShardPaths::new(&stem).data, bytes).unwrap();
+        write_shard(&stem, code, &[vec![vec![7, 0]], vec![vec![127, 3, 4]]]);
         let reader = ShardReader::open(&stem).unwrap();
         assert_eq!(reader.document(0).unwrap(), [7, 0], "code {code}");
         assert_eq!(reader.document(1).unwrap(), [127, 3, 4], "code {code}");
@@ -86,26 +63,38 @@ fn every_integer_format_is_read() {
 }
 
 #[test]
+fn empty_sequences_and_documents_without_any_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("a");
+    write_shard(&stem, 8, &[vec![], vec![vec![], vec![5]], vec![vec![]], vec![vec![6]]]);
+    let reader = ShardReader::open(&stem).unwrap();
+    assert_eq!((reader.num_documents(), reader.num_sequences(), reader.num_tokens()), (4, 4, 2));
+    let documents: Vec<_> = (0..4).map(|document| reader.document(document).unwrap()).collect();
+    assert_eq!(documents, [&[][..], &[5], &[], &[6]]);
+}
+
+#[test]
 fn sixteen_bit_shards_of_vocabularies_above_65500_load() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("a");
-    write_index(&stem, 8, 2, &[2]);
-    fs::write(ShardPaths::new(&stem).data, [65_499_u16, 65_535].map(u16::to_le_bytes).concat())
-        .unwrap();
-    assert_eq!(ShardReader::open(&stem).unwrap().document(0).unwrap(), [65_499, 65_535]);
+    for highest in [65_499, 65_500, 65_501, 65_534, 65_535] {
+        write_shard(&stem, 8, &[vec![vec![0, highest]]]);
+        let reader = ShardReader::open(&stem).unwrap();
+        assert_eq!(reader.document(0).unwrap(), [0, highest as u32]);
+        assert_eq!(reader.max_token(&Silent).unwrap(), Some(highest as u32));
+    }
 }
 
 #[test]
 fn negative_numbers_are_no_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("a");
-    write_index(&stem, 4, 4, &[3]);
-    fs::write(ShardPaths::new(&stem).data, [5_i32, -1, 5].map(i32::to_le_bytes).concat()).unwrap();
-    let error = ShardReader::open(&stem).unwrap().document(0).unwrap_err();
-    assert!(
-        error.to_string().ends_with("a.bin: token 1 is -1: expected 0 to 4294967295"),
-        "{error}"
-    );
+    for (code, token) in [(2, -1), (3, -1), (4, -1), (5, -1), (5, 1 << 32)] {
+        write_shard(&stem, code, &[vec![vec![5, token, 5]]]);
+        let error = ShardReader::open(&stem).unwrap().document(0).unwrap_err().to_string();
+        let expected = format!("a.bin: token 1 is {token}: expected 0 to 4294967295");
+        assert!(error.ends_with(&expected), "{error}");
+    }
 }
 
 #[test]
@@ -115,7 +104,7 @@ fn last_document_of_a_5_gib_shard_is_read() {
     let total: u64 = 5 << 29; // tokens of 16 bits in 5 GiB
     let last = 3;
     let long = i32::MAX;
-    write_index(&stem, 8, 2, &[long, (total - long as u64) as i32 - last, last]);
+    write_index(&stem, 8, &[vec![long], vec![(total - long as u64) as i32 - last], vec![last]]);
     let mut data = File::create(ShardPaths::new(&stem).data).unwrap();
     data.set_len(5 << 30).unwrap();
     data.seek(SeekFrom::End(-2 * i64::from(last))).unwrap();
@@ -164,7 +153,7 @@ fn broken_pairs_are_refused_with_file_expected_and_found() {
             "a.bin: data of 24 bytes: expected 56, 28 tokens of Uint16",
         ),
         (
-            |stem| write_index(stem, 8, 2, &[6, 7]),
+            |stem| write_index(stem, 8, &[vec![6], vec![7]]),
             "a.bin: data of 24 bytes: expected 26, 13 tokens of Uint16",
         ),
     ];
