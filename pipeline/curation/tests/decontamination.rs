@@ -240,7 +240,7 @@ fn an_empty_or_unreadable_test_set_ends_the_run_before_it_begins() {
         ("no-words.txt", Some("!!! ... 日本語の本".as_bytes()), "would be found"),
         ("null.jsonl", Some(b"{\"text\": null}\n"), "it is empty"),
         ("no-text.jsonl", Some(b"{\"sentence\": \"a b\"}\n"), "Set decontamination.text_key"),
-        ("no-json.jsonl", Some(b"a b c d e f g h i"), "Get the file anew"),
+        ("no-json.jsonl", Some(b"a b c d e f g h i"), "Mend or remove the line"),
         ("bad.tokens", Some(b"one\n\xff"), "line 2 is no UTF-8 (byte 4)"),
         ("missing.tokens", None, "cannot read it"),
     ] {
