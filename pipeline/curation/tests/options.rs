@@ -1,4 +1,5 @@
 //! What a configuration may ask for beyond the paper's cleaning, and what is off without it.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod generate;
 mod workspace;

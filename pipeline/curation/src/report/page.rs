@@ -27,6 +27,10 @@ const FOOT: u64 = 180;
 const ROWS_SHOWN: usize = 100;
 
 /// The page of a report. `settings` is the resolved configuration of the run.
+///
+/// # Panics
+///
+/// Where a string does not take the text, which does not happen.
 #[must_use]
 pub fn page(report: &CurationReport, settings: &Value) -> String {
     Page::of(report, settings).render().expect("a page is text, and a string takes all text")
