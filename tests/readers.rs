@@ -254,7 +254,7 @@ fn a_missing_key_among_good_lines_is_named_with_its_offset_and_both_remedies() {
     let (dir, texts) = (Dir::new(), texts());
     let (first, rest) = (jsonl(&texts[..2]), jsonl(&texts[2..9]));
     dir.write("file.jsonl", format!("{first}{{\"content\":\"...\"}}\n{rest}"));
-    let message = "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content, or --on-bad-line skip";
+    let message = "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content if all records have it";
     let run = dedup(&dir, "file.jsonl --out out").refused(2, message);
     assert!(run.stderr.contains(&format!("at byte {}", first.len())), "{}", run.stderr);
     let report = dedup(&dir, "file.jsonl --out out --on-bad-line skip --json").success().json();

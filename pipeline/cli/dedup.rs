@@ -1,20 +1,19 @@
 //! `pipeline dedup`: raw text to a data folder, through [`curation::curate`].
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
-use curation::records::Location;
 use curation::{CurationConfig, CurationError, CurationReport, curate};
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
 use crate::exit::Usage;
 use crate::progress::Progress;
-use crate::{GlobalArgs, output};
+use crate::{GlobalArgs, numbers, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +75,20 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Replace the data folder OUT if it is there already.
+    /// Memory that the process may hold for itself, such as 256M or 8G [default: half of what the
+    /// machine has left].
+    ///
+    /// The result is the same for any limit; a small one costs passes over the signatures. Stage
+    /// files that are read through the memory map are not counted: the system keeps as much of them
+    /// as it has room for.
+    #[arg(long, value_name = "BYTES", value_parser = numbers::memory_limit)]
+    max_memory: Option<u64>,
+
+    /// Begin anew, and replace the data folder OUT if it is there already.
+    ///
+    /// Without it, a run that was killed or stopped goes on where it was, and a data folder that
+    /// was made of the same configuration and files is left as it is; one that was made of something
+    /// else is refused with what differs.
     #[arg(long)]
     overwrite: bool,
 
@@ -132,16 +144,17 @@ pub(crate) fn run(
     let written = ResolvedConfig::of(&resolved)?;
     let mut plan = resolved.config.validate()?;
     for source in &plan.sources {
-        source.check_output(&args.out).map_err(|error| failure(error.into(), &args.out))?;
+        source.check_output(&args.out).map_err(|error| failure(error.into()))?;
     }
     if args.dry_run {
-        let plan = plan.summary().map_err(|error| failure(error, &args.out))?;
+        let plan = plan.summary().map_err(failure)?;
         written.print(&plan, global)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.overwrite {
         plan.existing = Existing::Replace;
     }
+    plan.max_memory = args.max_memory;
     let report = match args.threads {
         None => curate(&plan, &args.out, progress),
         Some(threads) => rayon::ThreadPoolBuilder::new()
@@ -150,7 +163,7 @@ pub(crate) fn run(
             .context("cannot start the threads")?
             .install(|| curate(&plan, &args.out, progress)),
     }
-    .map_err(|error| failure(error, &args.out))?;
+    .map_err(failure)?;
     if global.json {
         output::json(&report)?;
     } else {
@@ -160,13 +173,11 @@ pub(crate) fn run(
 }
 
 /// What to tell about a curation that did not come to its end.
-fn failure(error: CurationError, out: &Path) -> anyhow::Error {
+fn failure(error: CurationError) -> anyhow::Error {
     match error {
-        CurationError::Stopped => anyhow!(
-            "stopped by a signal: {} was not written, and nothing half done is left. \
-             The same command begins again",
-            out.display()
-        ),
+        stopped @ CurationError::Stopped { .. } => {
+            anyhow::Error::new(stopped).context("stopped by a signal")
+        }
         error => anyhow::Error::new(error).context("cannot curate the corpus"),
     }
 }
@@ -265,18 +276,10 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     if let Some(largest) = report.clusters.first() {
         text.push_str(&format!(
             "largest cluster: {} documents, such as {} (kept) and {} (Jaccard {:.2})\n",
-            largest.size,
-            place(&largest.example.kept),
-            place(&largest.example.removed),
-            largest.example.jaccard
+            largest.size, largest.example.kept, largest.example.removed, largest.example.jaccard
         ));
     }
     text
-}
-
-/// `file:line`, or the file alone where it is one document.
-fn place(location: &Location) -> String {
-    location.line.map_or_else(|| location.file.clone(), |line| format!("{}:{line}", location.file))
 }
 
 fn row(name: &str, count: u64) -> Vec<String> {

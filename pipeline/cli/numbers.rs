@@ -14,3 +14,22 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
         _ => Err("a number above 0 is needed".to_owned()),
     }
 }
+
+/// An amount of memory of at least [`LEAST_MEMORY`](curation::LEAST_MEMORY): bytes, or with `K`,
+/// `M`, `G` or `T` behind the number so many times 1024 of them.
+pub(crate) fn memory_limit(text: &str) -> Result<u64, String> {
+    let least = curation::LEAST_MEMORY;
+    let (digits, shift) = match text.as_bytes() {
+        [.., b'K' | b'k'] => (&text[..text.len() - 1], 10),
+        [.., b'M' | b'm'] => (&text[..text.len() - 1], 20),
+        [.., b'G' | b'g'] => (&text[..text.len() - 1], 30),
+        [.., b'T' | b't'] => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if bytes >= least => Ok(bytes),
+        Some(_) => Err(format!("at least {}M are needed", least >> 20)),
+        None => Err("a number of bytes is needed, such as 512M or 8G".to_owned()),
+    }
+}

@@ -44,6 +44,14 @@ pub fn peak_rss_bytes() -> Option<u64> {
     Machine::this().kibibytes("proc/self/status", "VmHWM:")
 }
 
+/// Memory that this process holds for itself, in bytes: without the pages of files that it has
+/// mapped, which the system takes back whenever it needs them. `None` where the system does not
+/// tell.
+#[must_use]
+pub fn anonymous_bytes() -> Option<u64> {
+    Machine::this().kibibytes("proc/self/status", "RssAnon:")
+}
+
 /// The files by which Linux describes a machine, below the root folder or, in tests, below another.
 struct Machine<'a> {
     root: &'a Path,

@@ -222,16 +222,34 @@ impl PendingFile {
     ///
     /// Where the file has been synced already.
     pub fn sync(&mut self) -> Result<FileSummary, CorpusError> {
-        let writer = self.writer.take().expect("a file is synced once");
-        let hashed = writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
-            .map_err(CorpusError::io("write", &self.temporary))?;
+        let hashed = self.flushed()?;
         hashed.inner.sync_all().map_err(CorpusError::io("write", &self.temporary))?;
         Ok(hashed.summary(&self.path))
     }
 
-    /// Gives the synced file its name.
+    /// Hands all bytes to the system, without waiting until they are on disk: for a file whose
+    /// checksum is compared before it is used again.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// Where the file has been closed or synced already.
+    pub fn close(&mut self) -> Result<FileSummary, CorpusError> {
+        Ok(self.flushed()?.summary(&self.path))
+    }
+
+    fn flushed(&mut self) -> Result<Hashed<File>, CorpusError> {
+        let writer = self.writer.take().expect("a file is closed once");
+        writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+            .map_err(CorpusError::io("write", &self.temporary))
+    }
+
+    /// Gives the closed file its name.
     ///
     /// # Errors
     ///
@@ -239,9 +257,9 @@ impl PendingFile {
     ///
     /// # Panics
     ///
-    /// Where the file has not been synced.
+    /// Where the file has been neither synced nor closed.
     pub fn commit(mut self) -> Result<(), CorpusError> {
-        assert!(self.writer.is_none(), "a file is synced before it is named");
+        assert!(self.writer.is_none(), "a file is closed before it is named");
         fs::rename(&self.temporary, &self.path)
             .map_err(CorpusError::io("rename", &self.temporary))?;
         self.is_kept = true;
@@ -251,6 +269,17 @@ impl PendingFile {
     /// Removes the file, whether or not it was begun to be resumed.
     pub(crate) fn discard(mut self) {
         self.is_kept = false;
+    }
+}
+
+/// For libraries that write to a [`Write`]: errors do not name the file.
+impl Write for PendingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().expect("a file is written before it is closed").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().expect("a file is written before it is closed").flush()
     }
 }
 

@@ -26,12 +26,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use corpus::Existing;
-use corpus::reader::{OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
+use corpus::reader::{ModelFamily, OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
 use corpus::tokenizer::{self, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::DecontaminationConfig;
-use crate::dedup::{BandLayout, NearDuplicateRule, Threshold};
+use crate::dedup::{BandLayout, Candidates, NearDuplicateRule, Threshold};
+use crate::filter::{LanguageConfig, LanguageFilter};
+use crate::repair::{UnicodeRepair, UnicodeRepairConfig};
 use crate::{ConfigProblem, CurationError};
 
 /// A curated corpus, as written in a config file.
@@ -41,6 +43,10 @@ pub struct CurationConfig {
     /// Where documents come from; their order is part of the result.
     #[serde(rename = "source")]
     pub sources: Vec<SourceConfig>,
+    /// The kind of model that the corpus is for, `gpt2` or `bert`: sources whose `exclude_for` names
+    /// it are left out.
+    #[serde(default = "gpt2_family")]
+    pub model: ModelFamily,
     /// Tokenizer of the shards and of `min_tokens`: `gpt2`, or the path of a `tokenizer.json`.
     #[serde(default = "gpt2")]
     pub tokenizer: String,
@@ -51,13 +57,22 @@ pub struct CurationConfig {
     /// that ends inside its record is such a file, whatever `on_bad_line` says.
     #[serde(default)]
     pub on_bad_file: OnBadFile,
+    /// Whether all but the first of equal texts go.
+    #[serde(default = "on")]
+    pub exact_duplicates: bool,
+    /// Mending of wrongly decoded text, before anything else is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unicode_repair: Option<UnicodeRepairConfig>,
+    /// Removal of documents in other languages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<LanguageConfig>,
     /// Removal of short documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthConfig>,
     /// Removal of documents that hold test data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decontamination: Option<DecontaminationConfig>,
-    /// Removal of near-duplicates. Exact duplicates always go.
+    /// Removal of near-duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_duplicates: Option<NearDuplicatesConfig>,
 }
@@ -89,6 +104,8 @@ pub struct NearDuplicatesConfig {
     pub shingle_words: NonZeroUsize,
     /// How thoroughly pairs are searched for.
     pub recall: Recall,
+    /// Finds every pair, whatever `recall` says; takes longer and more memory.
+    pub exact: bool,
     /// Chooses the hash functions of the search: which few pairs are missed.
     pub seed: u64,
 }
@@ -100,6 +117,7 @@ impl Default for NearDuplicatesConfig {
             threshold: 0.7,
             shingle_words: const { NonZeroUsize::new(5).expect("not zero") },
             recall: Recall::Standard,
+            exact: false,
             seed: 1234,
         }
     }
@@ -121,16 +139,27 @@ pub enum Recall {
 pub struct CurationPlan {
     /// Where documents come from.
     pub sources: Vec<SourceConfig>,
+    /// Sources that are left out, for the model that the corpus is for.
+    pub excluded_sources: Vec<SourceConfig>,
     /// What to do with records and files that cannot be read.
     pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
     pub tokenizer: Arc<dyn Tokenizer>,
+    /// What mends wrongly decoded text.
+    pub unicode_repair: Option<UnicodeRepair>,
+    /// The languages that stay.
+    pub language: Option<LanguageFilter>,
     /// Least number of tokens of a document.
     pub min_tokens: Option<NonZeroUsize>,
+    /// Whether all but the first of equal texts go.
+    pub exact_duplicates: bool,
     /// Test sets to keep out, and the rules to find them by.
     pub decontamination: Option<DecontaminationConfig>,
     /// The near-duplicate rule.
     pub near_duplicates: Option<NearDuplicateRule>,
+    /// Most memory that the process may hold for itself, in bytes; half of what the machine has
+    /// left where this is `None`. Changes nothing of the result.
+    pub max_memory: Option<u64>,
     /// What to do where the output exists already: refuse, unless this is changed.
     pub existing: Existing,
     /// The config that was validated, for the manifest.
@@ -144,9 +173,13 @@ impl CurationConfig {
     pub fn of_paper(sources: Vec<SourceConfig>) -> Self {
         Self {
             sources,
+            model: gpt2_family(),
             tokenizer: gpt2(),
             on_bad_line: OnBadLine::default(),
             on_bad_file: OnBadFile::default(),
+            exact_duplicates: true,
+            unicode_repair: None,
+            language: None,
             length: Some(LengthConfig::default()),
             decontamination: None,
             near_duplicates: Some(NearDuplicatesConfig::default()),
@@ -173,27 +206,40 @@ impl CurationConfig {
         if self.sources.is_empty() {
             return Err(ConfigProblem::NoSource.into());
         }
+        let (excluded_sources, sources): (Vec<_>, Vec<_>) = self
+            .sources
+            .iter()
+            .cloned()
+            .partition(|source| source.exclude_for.contains(&self.model));
+        if sources.is_empty() {
+            return Err(ConfigProblem::NoSourceFor { model: self.model }.into());
+        }
         self.decontamination = self.decontamination.map(DecontaminationConfig::with_a_rule);
         if let Some(table) = &self.decontamination {
             if table.test_sets.is_empty() {
                 return Err(ConfigProblem::NoTestSet.into());
             }
-            if table.title.is_some() && !self.sources.iter().any(reads_titles) {
+            if table.title.is_some() && !sources.iter().any(reads_titles) {
                 return Err(ConfigProblem::NoTitleKey.into());
             }
         }
         let near_duplicates =
             self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
         Ok(CurationPlan {
-            sources: self.sources.clone(),
+            sources,
+            excluded_sources,
             read_policy: ReadPolicy {
                 on_bad_line: self.on_bad_line,
                 on_bad_file: self.on_bad_file,
             },
             tokenizer: tokenizer::open(&self.tokenizer)?,
+            unicode_repair: self.unicode_repair.as_ref().map(UnicodeRepair::new).transpose()?,
+            language: self.language.as_ref().map(LanguageFilter::new).transpose()?,
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),
+            exact_duplicates: self.exact_duplicates,
             decontamination: self.decontamination.clone(),
             near_duplicates,
+            max_memory: None,
             existing: Existing::Refuse,
             config: self,
         })
@@ -212,9 +258,10 @@ impl NearDuplicatesConfig {
         Ok(NearDuplicateRule {
             shingle_words: self.shingle_words,
             threshold: Threshold::from_hundredths(hundredths as u64),
-            layout: match self.recall {
-                Recall::Standard => BandLayout::STANDARD,
-                Recall::High => BandLayout::HIGH,
+            candidates: match self.recall {
+                _ if self.exact => Candidates::Exact,
+                Recall::Standard => Candidates::Bands(BandLayout::STANDARD),
+                Recall::High => Candidates::Bands(BandLayout::HIGH),
             },
             seed: self.seed,
         })
@@ -227,6 +274,14 @@ fn reads_titles(source: &SourceConfig) -> bool {
         SourceFormat::Parquet(columns) => columns.title_column.is_some(),
         SourceFormat::Text(_) => false,
     }
+}
+
+fn on() -> bool {
+    true
+}
+
+fn gpt2_family() -> ModelFamily {
+    ModelFamily::Gpt2
 }
 
 fn gpt2() -> String {
@@ -251,6 +306,18 @@ mod tests {
             let rule = with_threshold(written).unwrap();
             assert_eq!(rule.threshold, Threshold::from_hundredths(hundredths));
         }
+    }
+
+    #[test]
+    fn exact_goes_before_recall() {
+        let candidates = |exact, recall| {
+            let table = NearDuplicatesConfig { exact, recall, ..NearDuplicatesConfig::default() };
+            table.rule().unwrap().candidates
+        };
+        assert_eq!(candidates(false, Recall::Standard), Candidates::Bands(BandLayout::STANDARD));
+        assert_eq!(candidates(false, Recall::High), Candidates::Bands(BandLayout::HIGH));
+        assert_eq!(candidates(true, Recall::Standard), Candidates::Exact);
+        assert_eq!(candidates(true, Recall::High), Candidates::Exact);
     }
 
     #[test]

@@ -1,45 +1,40 @@
 //! The data stage from its first file to its last: [`curate`].
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use corpus::reader::{Item, Sources};
-use corpus::shard::{ShardBlock, ShardSummary};
-use corpus::tokenizer::{EncodeScratch, Tokenizer};
-use corpus::{
-    DataFolder, DataFolderWriter, DataManifest, Observer, PROVENANCE, REMOVED, REPORT, Unit,
-};
-use rayon::prelude::*;
+use corpus::reader::Sources;
+use corpus::{DataFolder, Existing, Observer, REPORT, TokenizerIdentity};
 
-use crate::decontaminate::{Contamination, ContaminationReport, Decontamination, TestItem};
-use crate::dedup::{ExactIndex, HotBucket, NearDuplicateRule, SignedDocuments, near_duplicates};
-use crate::filter::{DropReason, EmptyFilter, Filter, LengthFilter, Verdict};
+use crate::contaminated::drop_contaminated;
+use crate::decontaminate::Decontamination;
+use crate::exact::drop_copies;
+use crate::finish::Made;
 use crate::input::Input;
-use crate::ledger::{Evidence, Ledger};
-use crate::records::{Location, RejectRecord, write_lines, write_provenance, write_removed};
-use crate::report::{
-    CurationReport, HotBucketReport, largest_clusters, source_counts, source_warnings,
-};
-use crate::stop::stop_if_asked;
+use crate::memory::MemoryBudget;
+use crate::near_duplicates::{Decided, drop_near_duplicates};
+use crate::outcomes::Outcomes;
+use crate::read::read;
+use crate::report::CurationReport;
+use crate::run::Run;
+use crate::stages::{FileState, RUN, RunIdentity, StageFolder};
+use crate::tokenize::tokenize;
 use crate::{CurationError, CurationPlan};
 
 /// Name of the list of records that could not be read.
 pub const REJECTS: &str = "rejects.jsonl";
 
-/// Documents that are worked on at once. The observer hears of a block, and is asked for each
-/// document: a single one may take a second.
-const BLOCK_DOCUMENTS: usize = 512;
-
-/// Documents that one thread encodes into one block of the shard.
-const SHARD_BLOCK_DOCUMENTS: usize = 16;
-
 /// Makes a curated corpus of a plan's sources: the data folder `out`, which is there in whole when
 /// this returns, and not at all when it fails.
 ///
+/// What was done is kept beside `out` when the process dies or is told to stop, and the same plan
+/// goes on from there. A folder that the same plan has made already, of the same files, is left as
+/// it is.
+///
 /// Works on the threads of the current rayon pool. The shard and every verdict are the same for any
-/// number of threads, and for any division of the input into files of the same order.
+/// number of threads, any limit on memory, any division of the input into files of the same order,
+/// and any number of deaths on the way.
 ///
 /// # Errors
 ///
@@ -52,343 +47,136 @@ pub fn curate(
 ) -> Result<CurationReport, CurationError> {
     let started = Instant::now();
 
-    // 0. What can be refused is refused before the first document is read.
-    let folder = DataFolder::create(out, plan.existing)?;
-    let test_sets = plan.decontamination.as_ref().map(Decontamination::open).transpose()?;
+    // What can be refused is refused before the first document is read.
+    let sources = Sources::open(&plan.sources, plan.read_policy)?;
+    let test_sets = plan.decontamination.as_ref();
+    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
+    let identity = identity(plan, &sources, test_sets.as_ref())?;
+    if let Some(report) = made_before(out, &identity, plan.existing)? {
+        return Ok(report);
+    }
+    DataFolder::check_place(out, plan.existing)?;
+    let stages = StageFolder::open(out, &identity, plan.existing, observer)?;
+    let mut run = Run::new(stages, observer, MemoryBudget::new(plan.max_memory));
 
-    // 1. Read every document, in the order that all results follow.
-    let (mut ledger, input) = read(plan, observer)?;
+    match make(plan, sources, test_sets.as_ref(), out, &mut run, started) {
+        Ok(report) => {
+            run.stages.remove()?;
+            Ok(report)
+        }
+        Err(CurationError::Stopped { .. }) => {
+            Err(CurationError::Stopped { stages: run.stages.resumable() })
+        }
+        Err(error) if error.outlives_a_remedy() => Err(error),
+        Err(error) => {
+            // The first error is the one to report.
+            let _ = run.stages.remove();
+            Err(error)
+        }
+    }
+}
 
-    // 2. Drop what is empty or too short.
-    apply_filters(&filters(plan), &mut ledger, observer)?;
+/// The stages, in order. Each has the documents that those before it left.
+fn make(
+    plan: &CurationPlan,
+    sources: Sources,
+    test_sets: Option<&Decontamination>,
+    out: &Path,
+    run: &mut Run<'_>,
+    started: Instant,
+) -> Result<CurationReport, CurationError> {
+    // 1. Read every document, in the order that all results follow, and judge it by itself.
+    let (documents, input) = read(plan, sources, run)?;
+    let mut outcomes = Outcomes::of_reading(&documents)?;
 
-    // 3. Drop all but the first of equal texts.
-    drop_exact_duplicates(&mut ledger, observer)?;
+    // 2. Drop all but the first of equal texts.
+    if plan.exact_duplicates {
+        drop_copies(&documents, &mut outcomes, run)?;
+    }
 
-    // 4. Drop test data; before near-duplicates, so that a contaminated document takes no clean
+    // 3. Drop test data; before near-duplicates, so that a contaminated document takes no clean
     //    neighbor with it.
-    let contamination = match &test_sets {
-        Some(test_sets) => Some(drop_contaminated(test_sets, &mut ledger, observer)?),
+    let contamination = match test_sets {
+        Some(test_sets) => Some(drop_contaminated(test_sets, &documents, &mut outcomes, run)?),
         None => None,
     };
 
-    // 5. Drop near-duplicates of what is kept.
-    let search = match &plan.near_duplicates {
-        Some(rule) => drop_near_duplicates(rule, &mut ledger, observer)?,
-        None => SearchCost::default(),
+    // 4. Drop near-duplicates of what is kept.
+    let decided = match &plan.near_duplicates {
+        Some(rule) => drop_near_duplicates(rule, &documents, &mut outcomes, run)?,
+        None => Decided::default(),
     };
-
-    // 6. Write what is left as tokens.
-    let kept = ledger.kept();
-    if kept.is_empty() {
-        return Err(nothing_kept(&ledger, &input));
+    if outcomes.num_kept() == 0 {
+        return Err(nothing_kept(&outcomes, &input));
     }
-    let shard = write_shard(&folder, &ledger, &kept, plan.tokenizer.as_ref(), observer)?;
 
-    // 7. Write what became of every document, and last the manifest, which makes the folder whole.
-    let test_items = test_sets.as_ref().map_or(&[][..], Decontamination::items);
-    write_lists(&folder, &ledger, &kept, &input, test_items)?;
-    let report = report(&ledger, input, contamination, &search, &shard, started);
-    folder.write_json(REPORT, &report)?;
-    folder.finish(manifest(plan, &shard, &report))?;
-    Ok(report)
+    // 5. Write what is left as tokens.
+    let (shard, cuts) = tokenize(plan.tokenizer.as_ref(), &documents, &outcomes, run)?;
+
+    // 6. Write what became of every document, and last the manifest, which makes the folder whole.
+    let made =
+        Made { plan, test_sets, documents, outcomes, input, contamination, decided, shard, cuts };
+    made.finish(out, run, started)
 }
 
-/// What the near-duplicate search spent on buckets with many members.
-#[derive(Default)]
-struct SearchCost {
-    hot_buckets: Vec<HotBucketReport>,
-    hot_bucket_time: Duration,
+/// What decides the content of the data folder that a plan makes.
+fn identity(
+    plan: &CurationPlan,
+    sources: &Sources,
+    test_sets: Option<&Decontamination>,
+) -> Result<RunIdentity, CurationError> {
+    let inputs = sources.files().map(|file| {
+        let state = FileState { bytes: file.bytes, stamp: file.modified_ns.to_string() };
+        (file.path.display().to_string(), state)
+    });
+    let test_files = test_sets.iter().flat_map(|it| it.files()).map(|file| {
+        let state = FileState { bytes: file.bytes, stamp: file.xxh3_128.clone() };
+        (file.name.clone(), state)
+    });
+    Ok(RunIdentity::new(
+        config_value(plan),
+        TokenizerIdentity::of(plan.tokenizer.as_ref()),
+        inputs.collect(),
+        test_files.collect(),
+    ))
 }
 
-fn read(plan: &CurationPlan, observer: &dyn Observer) -> Result<(Ledger, Input), CurationError> {
-    let mut sources = Sources::open(&plan.sources, plan.read_policy)?;
-    let mut ledger = Ledger::default();
-    let mut rejects = Vec::new();
-    let mut bytes_read = 0;
-    observer.begin("read", Some(sources.total_bytes()), Unit::Bytes);
-    while let Some(item) = sources.next() {
-        match item? {
-            Item::Document(document) => ledger.add(document),
-            Item::Repaired(document, reject) => {
-                ledger.add(document);
-                rejects.push(RejectRecord::new(&reject, true));
-            }
-            Item::NullText(provenance) => ledger.add_without_text(provenance),
-            Item::Rejected(reject) => rejects.push(RejectRecord::new(&reject, false)),
-        }
-        observer.advance(sources.bytes_read() - bytes_read);
-        bytes_read = sources.bytes_read();
-        stop_if_asked(observer)?;
+/// The config of a plan, for manifests.
+pub(crate) fn config_value(plan: &CurationPlan) -> serde_json::Value {
+    serde_json::to_value(&plan.config)
+        .expect("a config is made of strings, numbers and tables, which JSON has")
+}
+
+/// The report of the data folder `out`, if this plan has made it of these files.
+fn made_before(
+    out: &Path,
+    identity: &RunIdentity,
+    existing: Existing,
+) -> Result<Option<CurationReport>, CurationError> {
+    if existing == Existing::Replace {
+        return Ok(None);
     }
-    observer.finish();
-    let input = Input::of(&sources, rejects);
-    Ok((ledger, input))
-}
-
-/// The filters of a plan, in the order in which they judge.
-fn filters(plan: &CurationPlan) -> Vec<Box<dyn Filter>> {
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(EmptyFilter)];
-    if let Some(min_tokens) = plan.min_tokens {
-        filters.push(Box::new(LengthFilter::new(min_tokens, plan.tokenizer.clone())));
+    let Some(earlier) = RunIdentity::read(&out.join(RUN))? else { return Ok(None) };
+    if earlier != *identity {
+        return Err(CurationError::RunChanged {
+            out: out.to_owned(),
+            holds: "a data folder",
+            changes: identity.changes_since(&earlier),
+        });
     }
-    filters
+    DataFolder::open(out)?;
+    let path = out.join(REPORT);
+    let text = fs::read(&path).map_err(CurationError::io("read", &path))?;
+    let report = serde_json::from_slice(&text)
+        .map_err(|source| CurationError::Journal { path: path.clone(), source })?;
+    tracing::info!("{}: complete already, of this configuration and these files", out.display());
+    Ok(Some(report))
 }
 
-/// Drops each document for the first reason that a filter finds.
-fn apply_filters(
-    filters: &[Box<dyn Filter>],
-    ledger: &mut Ledger,
-    observer: &dyn Observer,
-) -> Result<(), CurationError> {
-    let found = for_each_kept(ledger, "filter", observer, |ledger, number| {
-        let document = ledger.document(number);
-        filters.iter().map(|filter| filter.judge(document)).find(|&it| it != Verdict::Keep)
-    })?;
-    for (number, verdict) in found {
-        if let Some(Verdict::Drop(reason)) = verdict {
-            ledger.remove(number, reason, Evidence::Itself);
-        }
-    }
-    Ok(())
-}
-
-fn drop_exact_duplicates(
-    ledger: &mut Ledger,
-    observer: &dyn Observer,
-) -> Result<(), CurationError> {
-    let kept = ledger.kept();
-    observer.begin("exact duplicates", Some(kept.len() as u64), Unit::Documents);
-    let mut index = ExactIndex::default();
-    let mut copies = Vec::new();
-    for block in kept.chunks(BLOCK_DOCUMENTS) {
-        for &number in block {
-            stop_if_asked(observer)?;
-            let first = index.first_copy_or_insert(number, &ledger.document(number).text);
-            copies.extend(first.map(|witness| (number, witness)));
-        }
-        observer.advance(block.len() as u64);
-    }
-    observer.finish();
-    for (number, witness) in copies {
-        ledger.remove(number, DropReason::ExactDuplicate, Evidence::Copy { witness });
-    }
-    Ok(())
-}
-
-fn drop_contaminated(
-    test_sets: &Decontamination,
-    ledger: &mut Ledger,
-    observer: &dyn Observer,
-) -> Result<ContaminationReport, CurationError> {
-    let seen = test_sets.nothing_seen();
-    let judged = for_each_kept(ledger, "decontaminate", observer, |ledger, number| {
-        test_sets.judge(ledger.document(number), &seen)
-    })?;
-    let titled =
-        judged.iter().filter(|(number, _)| ledger.document(*number).title.is_some()).count();
-    let found = judged.iter().filter_map(|(_, found)| found.as_ref());
-    let report = ContaminationReport::new(test_sets, &seen, judged.len(), titled, found);
-    for (number, found) in judged {
-        if let Some(found) = found {
-            let reason = match found {
-                Contamination::Article(_) | Contamination::NGram(_) => DropReason::Contaminated,
-                Contamination::Title { .. } => DropReason::Title,
-            };
-            ledger.remove(number, reason, Evidence::TestItem(found));
-        }
-    }
-    Ok(report)
-}
-
-fn drop_near_duplicates(
-    rule: &NearDuplicateRule,
-    ledger: &mut Ledger,
-    observer: &dyn Observer,
-) -> Result<SearchCost, CurationError> {
-    // From here to the ledger, documents go by their place among those that are still in.
-    let kept = ledger.kept();
-    let texts: Vec<&str> =
-        kept.iter().map(|&number| ledger.document(number).text.as_str()).collect();
-
-    let bytes = texts.iter().map(|text| text.len() as u64).sum();
-    observer.begin("sign documents", Some(bytes), Unit::Bytes);
-    let signed = SignedDocuments::sign(&texts, rule, observer)?;
-    observer.finish();
-
-    observer.begin("near-duplicates", Some(kept.len() as u64), Unit::Documents);
-    let decisions = near_duplicates(&signed, rule, observer)?;
-    observer.finish();
-
-    for (place, decision) in decisions.removed.iter().enumerate() {
-        if let Some(found) = decision {
-            let witness = kept[found.witness as usize];
-            let evidence = Evidence::Neighbor { witness, jaccard: found.jaccard };
-            ledger.remove(kept[place], DropReason::NearDuplicate, evidence);
-        }
-    }
-    let in_report = |bucket: &HotBucket| HotBucketReport {
-        members: u64::from(bucket.members),
-        example: Location::of(&ledger.document(kept[bucket.example as usize]).provenance),
-    };
-    Ok(SearchCost {
-        hot_buckets: decisions.hot_buckets.iter().map(in_report).collect(),
-        hot_bucket_time: decisions.hot_bucket_time,
-    })
-}
-
-/// Encodes documents in parallel, some ahead of the writing, and ends each with the token for it.
-fn write_shard(
-    folder: &DataFolderWriter,
-    ledger: &Ledger,
-    kept: &[usize],
-    tokenizer: &dyn Tokenizer,
-    observer: &dyn Observer,
-) -> Result<ShardSummary, CurationError> {
-    let encode = |documents: &[usize]| -> Result<Vec<ShardBlock>, CurationError> {
-        documents
-            .par_chunks(SHARD_BLOCK_DOCUMENTS)
-            .map_init(EncodeScratch::default, |scratch, documents| {
-                let texts = documents.iter().map(|&number| ledger.document(number).text.as_str());
-                encode_block(texts, tokenizer, scratch, observer)
-            })
-            .collect()
-    };
-
-    observer.begin("tokenize", Some(kept.len() as u64), Unit::Documents);
-    let mut shard = folder.shard(tokenizer.vocab_size())?;
-    let mut rest = kept.chunks(BLOCK_DOCUMENTS);
-    let mut encoded = rest.next().map(encode);
-    while let Some(blocks) = encoded {
-        let blocks = blocks?;
-        let write = || blocks.iter().try_for_each(|block| shard.push_block(block));
-        let next = rest.next();
-        let (written, next) = rayon::join(write, || next.map(encode));
-        written?;
-        observer.advance(blocks.iter().map(ShardBlock::num_documents).sum());
-        encoded = next;
-    }
-    let summary = shard.finish()?;
-    observer.finish();
-    Ok(summary)
-}
-
-/// The tokens of some texts, each ended by the token for it.
-fn encode_block<'t>(
-    texts: impl Iterator<Item = &'t str>,
-    tokenizer: &dyn Tokenizer,
-    scratch: &mut EncodeScratch,
-    observer: &dyn Observer,
-) -> Result<ShardBlock, CurationError> {
-    let mut block = ShardBlock::new(tokenizer.vocab_size());
-    for text in texts {
-        tokenizer.encode_to(text, scratch, &mut |tokens| {
-            block.push_tokens(tokens);
-            if observer.stop_requested() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        stop_if_asked(observer)?;
-        block.push_document([&[tokenizer.eod()][..]]);
-    }
-    Ok(block)
-}
-
-fn write_lists(
-    folder: &DataFolderWriter,
-    ledger: &Ledger,
-    kept: &[usize],
-    input: &Input,
-    test_items: &[TestItem],
-) -> Result<(), CurationError> {
-    write_removed(&folder.file(REMOVED), ledger, test_items)?;
-    write_provenance(&folder.file(PROVENANCE), ledger, kept)?;
-    write_lines(&folder.file(REJECTS), input.rejects.iter())
-}
-
-fn report(
-    ledger: &Ledger,
-    input: Input,
-    contamination: Option<ContaminationReport>,
-    search: &SearchCost,
-    shard: &ShardSummary,
-    started: Instant,
-) -> CurationReport {
-    let sources = source_counts(ledger);
-    let mut warnings = source_warnings(&sources);
-    warnings.extend(contamination.iter().flat_map(ContaminationReport::warnings));
-    for warning in &warnings {
-        tracing::warn!("{warning}");
-    }
-    warnings.extend(input.warnings());
-    let count_rejects = |replaced| {
-        let mut counts = BTreeMap::new();
-        for reject in input.rejects.iter().filter(|reject| reject.replaced == replaced) {
-            *counts.entry(reject.reason.clone()).or_default() += 1;
-        }
-        counts
-    };
-    CurationReport {
-        documents_in: ledger.len() as u64,
-        documents_kept: shard.documents,
-        dropped: ledger.dropped(),
-        rejected: count_rejects(false),
-        repaired: count_rejects(true),
-        tokens: shard.tokens,
-        bytes_in: input.bytes,
-        seconds: started.elapsed().as_secs_f64(),
-        peak_rss_bytes: corpus::machine::peak_rss_bytes(),
-        contamination,
-        clusters: largest_clusters(ledger),
-        sources,
-        hot_buckets: search.hot_buckets.clone(),
-        hot_bucket_seconds: search.hot_bucket_time.as_secs_f64(),
-        warnings,
-        truncated_files: input.truncated_files(),
-        skipped_files: input.skipped_files,
-    }
-}
-
-fn manifest(plan: &CurationPlan, shard: &ShardSummary, report: &CurationReport) -> DataManifest {
-    let mut manifest = DataManifest::new(plan.tokenizer.as_ref(), shard);
-    manifest.sources = plan.sources.clone();
-    manifest.config = serde_json::to_value(&plan.config)
-        .expect("a config is made of strings, numbers and tables, which JSON has");
-    manifest.dropped =
-        report.dropped.iter().map(|(reason, &count)| (reason.to_string(), count)).collect();
-    manifest
-}
-
-fn nothing_kept(ledger: &Ledger, input: &Input) -> CurationError {
+fn nothing_kept(outcomes: &Outcomes, input: &Input) -> CurationError {
     CurationError::NothingKept {
-        documents_in: ledger.len() as u64,
-        dropped: ledger.dropped(),
-        rejected: input.rejects.iter().filter(|reject| !reject.replaced).count() as u64,
+        documents_in: u64::from(outcomes.len()),
+        dropped: outcomes.dropped(),
+        rejected: input.rejected.values().sum(),
     }
-}
-
-/// Applies `judge` to every document that is in, in parallel; the answers come in order, with the
-/// documents' numbers.
-fn for_each_kept<T: Send>(
-    ledger: &Ledger,
-    stage: &str,
-    observer: &dyn Observer,
-    judge: impl Fn(&Ledger, usize) -> T + Sync,
-) -> Result<Vec<(usize, T)>, CurationError> {
-    let kept = ledger.kept();
-    observer.begin(stage, Some(kept.len() as u64), Unit::Documents);
-    let mut answers = Vec::with_capacity(kept.len());
-    for block in kept.chunks(BLOCK_DOCUMENTS) {
-        let judge_one = |&number: &usize| {
-            stop_if_asked(observer)?;
-            Ok((number, judge(ledger, number)))
-        };
-        let judged: Result<Vec<_>, CurationError> = block.par_iter().map(judge_one).collect();
-        answers.extend(judged?);
-        observer.advance(block.len() as u64);
-    }
-    observer.finish();
-    Ok(answers)
 }

@@ -1,10 +1,10 @@
 //! What reading said beside documents: files that were left out or broke off, and records that
 //! could not be read.
 
+use std::collections::BTreeMap;
+
 use corpus::reader::{BrokenFile, Skipped, Sources};
 use serde::{Deserialize, Serialize};
-
-use crate::records::RejectRecord;
 
 /// Everything of the input that is no document.
 pub(crate) struct Input {
@@ -12,7 +12,14 @@ pub(crate) struct Input {
     pub(crate) bytes: u64,
     pub(crate) skipped_files: Vec<SkippedFile>,
     pub(crate) broken: Vec<BrokenFile>,
-    pub(crate) rejects: Vec<RejectRecord>,
+    /// Files without a record.
+    pub(crate) empty_files: Vec<String>,
+    /// Records that could not be read and were passed over, by reason.
+    pub(crate) rejected: BTreeMap<String, u64>,
+    /// Documents in which characters were replaced, by reason.
+    pub(crate) replaced: BTreeMap<String, u64>,
+    /// Documents whose text the Unicode repair changed.
+    pub(crate) unicode_repaired: u64,
 }
 
 /// A file or folder that was left out of the input though nobody asked for it.
@@ -42,12 +49,28 @@ pub struct TruncatedFile {
 
 impl Input {
     /// What `sources` have said, once they are read to their end.
-    pub(crate) fn of(sources: &Sources, rejects: Vec<RejectRecord>) -> Self {
+    pub(crate) fn of(sources: &Sources) -> Self {
         Self {
             bytes: sources.total_bytes(),
             skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
             broken: sources.broken().to_vec(),
-            rejects,
+            empty_files: sources.empty_files().map(|it| it.display().to_string()).collect(),
+            rejected: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            unicode_repaired: 0,
+        }
+    }
+
+    /// Adds the records of a part of the input that could not be read, or only by replacing.
+    pub(crate) fn add_rejects(
+        &mut self,
+        rejected: &BTreeMap<String, u64>,
+        replaced: &BTreeMap<String, u64>,
+    ) {
+        for (sum, part) in [(&mut self.rejected, rejected), (&mut self.replaced, replaced)] {
+            for (reason, count) in part {
+                *sum.entry(reason.clone()).or_default() += count;
+            }
         }
     }
 
@@ -66,6 +89,7 @@ impl Input {
             ));
         }
         warnings.extend(self.broken.iter().map(BrokenFile::to_string));
+        warnings.extend(self.empty_files.iter().map(|file| format!("{file}: holds no record")));
         warnings
     }
 }

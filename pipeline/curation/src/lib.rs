@@ -14,28 +14,45 @@
 //!    and the manifest.
 //!
 //! Every document that goes is counted under its [reason](filter::DropReason) and listed with its
-//! witness. The corpus is held in memory meanwhile: two to three times the size of its text.
+//! witness. No stage holds the corpus: documents, shingle sets and decisions lie in files of a
+//! stage folder, from which a run that died goes on.
 
 pub mod config;
+mod contaminated;
 mod curate;
 pub mod decontaminate;
 pub mod dedup;
+mod documents;
 mod error;
+mod exact;
 pub mod filter;
+mod finish;
 mod input;
 mod key_hash;
-mod ledger;
+mod lists;
+mod memory;
+mod near_duplicates;
+mod outcomes;
+mod read;
 pub mod records;
-mod report;
+mod repair;
+pub mod report;
+mod run;
+mod signed_files;
+mod stages;
 mod stop;
 mod summary;
+mod tokenize;
+mod verdicts;
 mod word_hash;
 
 pub use config::{CurationConfig, CurationPlan};
 pub use curate::{REJECTS, curate};
 pub use error::{ConfigProblem, CurationError};
 pub use input::{SkippedFile, TruncatedFile};
-pub use report::{Cluster, ClusterExample, CurationReport, HotBucketReport, SourceCounts};
+pub use memory::LEAST_MEMORY;
+pub use repair::{UnicodeRepair, UnicodeRepairConfig};
+pub use report::CurationReport;
 pub use summary::{
     DecontaminationSummary, FileSize, NGramCount, NearDuplicatesSummary, PlanSummary, RuleSummary,
     SourceSummary, TestSetSummary,

@@ -4,18 +4,15 @@
 //! - `provenance.jsonl`: every kept document, in the order of the shard;
 //! - `rejects.jsonl`: every record that could not be read, or only by replacing characters.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::fmt;
 
 use corpus::Provenance;
 use corpus::reader::Reject;
 use serde::{Deserialize, Serialize};
 
-use crate::CurationError;
 use crate::decontaminate::{Contamination, Rule, TestItem};
 use crate::filter::DropReason;
-use crate::ledger::{Evidence, Ledger};
+use crate::verdicts::Evidence;
 
 /// Spans of one document that are listed.
 const SPANS_SHOWN: usize = 100;
@@ -85,6 +82,14 @@ pub struct RejectRecord {
     pub replaced: bool,
 }
 
+/// `FILE:LINE`, or `FILE` for a document that is a whole file.
+impl fmt::Display for Location {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.file)?;
+        self.line.map_or(Ok(()), |line| write!(formatter, ":{line}"))
+    }
+}
+
 impl Location {
     /// The place of a document.
     #[must_use]
@@ -97,7 +102,9 @@ impl Location {
         }
     }
 
-    fn of_item(item: &TestItem) -> Self {
+    /// The place of an item of a test set.
+    #[must_use]
+    pub fn of_item(item: &TestItem) -> Self {
         Self {
             source: None,
             file: item.file.display().to_string(),
@@ -108,22 +115,24 @@ impl Location {
 }
 
 impl RemovedRecord {
-    fn new(
-        provenance: &Provenance,
+    /// The record of a document that was dropped; `witness` is where the document stands that the
+    /// evidence names, and their similarity.
+    pub(crate) fn new(
+        document: Location,
         reason: DropReason,
         evidence: &Evidence,
-        ledger: &Ledger,
+        witness: Option<(Location, f64)>,
         items: &[TestItem],
     ) -> Self {
-        let witness = evidence.witness();
+        let (witness, jaccard) = witness.unzip();
         let mut record = Self {
-            source: provenance.source.to_string(),
-            file: provenance.file.display().to_string(),
-            line: provenance.line,
-            id: provenance.id.clone(),
+            source: document.source.unwrap_or_default(),
+            file: document.file,
+            line: document.line,
+            id: document.id,
             reason,
-            jaccard: witness.map(|(_, jaccard)| jaccard),
-            witness: witness.map(|(number, _)| Location::of(&ledger.document(number).provenance)),
+            jaccard,
+            witness,
             rule: None,
             witness_share: None,
             document_share: None,
@@ -162,43 +171,4 @@ impl RejectRecord {
             replaced,
         }
     }
-}
-
-/// Writes one line for every dropped document, in input order.
-pub(crate) fn write_removed(
-    path: &Path,
-    ledger: &Ledger,
-    items: &[TestItem],
-) -> Result<(), CurationError> {
-    let removed = (0..ledger.len()).filter_map(|number| {
-        let removal = ledger.removal(number)?;
-        let provenance = &ledger.document(number).provenance;
-        Some(RemovedRecord::new(provenance, removal.reason, &removal.evidence, ledger, items))
-    });
-    write_lines(path, removed)
-}
-
-/// Writes one line for every kept document, in the order of the shard.
-pub(crate) fn write_provenance(
-    path: &Path,
-    ledger: &Ledger,
-    kept: &[usize],
-) -> Result<(), CurationError> {
-    write_lines(path, kept.iter().map(|&number| Location::of(&ledger.document(number).provenance)))
-}
-
-/// Writes each record as a line of JSON.
-pub(crate) fn write_lines(
-    path: &Path,
-    records: impl Iterator<Item = impl Serialize>,
-) -> Result<(), CurationError> {
-    let write = || {
-        let mut file = BufWriter::new(File::create(path)?);
-        for record in records {
-            serde_json::to_writer(&mut file, &record)?;
-            file.write_all(b"\n")?;
-        }
-        file.flush()
-    };
-    write().map_err(CurationError::io("write", path))
 }

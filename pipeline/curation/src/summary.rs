@@ -1,10 +1,11 @@
 //! What a plan amounts to before a document is read: files, tokenizer, steps, test sets.
 
-use corpus::TokenizerIdentity;
 use corpus::reader::{OnBadFile, OnBadLine, SourceFormat, Sources};
+use corpus::{Silent, TokenizerIdentity};
 use serde::Serialize;
 
 use crate::decontaminate::{Decontamination, OverlapReport, Rule};
+use crate::filter::LanguageConfig;
 use crate::input::SkippedFile;
 use crate::{CurationError, CurationPlan};
 
@@ -13,6 +14,8 @@ use crate::{CurationError, CurationPlan};
 pub struct PlanSummary {
     /// Where documents come from, in reading order.
     pub sources: Vec<SourceSummary>,
+    /// Names of the sources that are left out, for the model that the corpus is for.
+    pub excluded_sources: Vec<String>,
     /// Bytes of all files together, as they lie on disk.
     pub bytes: u64,
     /// Files and folders that are left out though nobody asked for it.
@@ -23,6 +26,12 @@ pub struct PlanSummary {
     pub on_bad_file: OnBadFile,
     /// The tokenizer, with its vocabulary.
     pub tokenizer: TokenizerIdentity,
+    /// Whether wrongly decoded text is mended.
+    pub unicode_repair: bool,
+    /// The languages that stay; `None` where all do.
+    pub language: Option<LanguageConfig>,
+    /// Whether all but the first of equal texts go.
+    pub exact_duplicates: bool,
     /// Least number of tokens of a document; `None` where all lengths stay.
     pub min_tokens: Option<u64>,
     /// The test sets and how they are kept out; `None` where they are not.
@@ -102,10 +111,10 @@ pub struct NearDuplicatesSummary {
     pub threshold: f64,
     /// Words of one shingle.
     pub shingle_words: u64,
-    /// Bands of a signature.
-    pub bands: u64,
-    /// Rows of each band.
-    pub rows: u64,
+    /// Bands of a signature; `None` where every pair is found.
+    pub bands: Option<u64>,
+    /// Rows of each band; `None` where every pair is found.
+    pub rows: Option<u64>,
     /// Chance that a pair at the threshold is found.
     pub recall_at_threshold: f64,
     /// Chooses the hash functions.
@@ -120,22 +129,31 @@ impl CurationPlan {
     /// Where a source or a test set cannot be used.
     pub fn summary(&self) -> Result<PlanSummary, CurationError> {
         let sources = Sources::open(&self.sources, self.read_policy)?;
-        let test_sets = self.decontamination.as_ref().map(Decontamination::open).transpose()?;
+        let test_sets = self.decontamination.as_ref();
+        let test_sets =
+            test_sets.map(|config| Decontamination::open(config, &Silent)).transpose()?;
         Ok(PlanSummary {
             sources: self.sources_of(&sources),
+            excluded_sources: self.excluded_sources.iter().map(|it| it.name.clone()).collect(),
             bytes: sources.total_bytes(),
             skipped_files: sources.skipped().iter().map(SkippedFile::from).collect(),
             on_bad_line: self.read_policy.on_bad_line,
             on_bad_file: self.read_policy.on_bad_file,
             tokenizer: TokenizerIdentity::of(self.tokenizer.as_ref()),
+            unicode_repair: self.unicode_repair.is_some(),
+            language: self.config.language.clone(),
+            exact_duplicates: self.exact_duplicates,
             min_tokens: self.min_tokens.map(|tokens| tokens.get() as u64),
             decontamination: test_sets.as_ref().map(DecontaminationSummary::of),
             near_duplicates: self.near_duplicates.as_ref().map(|rule| NearDuplicatesSummary {
                 threshold: rule.threshold.value(),
                 shingle_words: rule.shingle_words.get() as u64,
-                bands: rule.layout.bands as u64,
-                rows: rule.layout.rows as u64,
-                recall_at_threshold: rule.layout.chance_to_meet(rule.threshold.value()),
+                bands: rule.candidates.layout().map(|layout| layout.bands as u64),
+                rows: rule.candidates.layout().map(|layout| layout.rows as u64),
+                recall_at_threshold: rule
+                    .candidates
+                    .layout()
+                    .map_or(1.0, |layout| layout.chance_to_meet(rule.threshold.value())),
                 seed: rule.seed,
             }),
         })

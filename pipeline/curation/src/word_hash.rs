@@ -31,6 +31,7 @@ impl WordState {
 }
 
 /// The hash of a word given by its bytes.
+#[cfg(test)]
 pub(crate) fn hash_word(bytes: impl Iterator<Item = u8>) -> u64 {
     mix(bytes.fold(WordState::EMPTY, WordState::absorb).0)
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 
 use corpus::Silent;
 use curation::dedup::{
-    BandLayout, Jaccard, NearDuplicateRule, Removal, Search, SignedDocuments, Stretch,
+    BandLayout, Candidates, Jaccard, NearDuplicateRule, Removal, Search, SignedDocuments, Stretch,
     StretchPlace, Threshold, near_duplicates,
 };
 
@@ -19,14 +19,19 @@ use rayon::prelude::*;
 const STANDARD: NearDuplicateRule = NearDuplicateRule {
     shingle_words: NonZeroUsize::new(5).unwrap(),
     threshold: Threshold::PAPER,
-    layout: BandLayout::STANDARD,
+    candidates: Candidates::Bands(BandLayout::STANDARD),
     seed: 1234,
 };
 
 /// Bands of one row: two documents above 0.7 share no band with a chance of 0.3^130, so that every
 /// true pair is compared.
-const EXHAUSTIVE: NearDuplicateRule =
-    NearDuplicateRule { layout: BandLayout { bands: 130, rows: 1 }, ..STANDARD };
+const EXHAUSTIVE: NearDuplicateRule = NearDuplicateRule {
+    candidates: Candidates::Bands(BandLayout { bands: 130, rows: 1 }),
+    ..STANDARD
+};
+
+/// The exact method.
+const EXACT: NearDuplicateRule = NearDuplicateRule { candidates: Candidates::Exact, ..STANDARD };
 
 type Decisions = Vec<Option<Removal>>;
 
@@ -128,6 +133,7 @@ fn with_every_pair_compared_each_verdict_and_witness_is_that_of_brute_force() {
         let removed = expected.iter().flatten().count();
         assert!((100..400).contains(&removed), "{removed} planted duplicates test little");
         assert_eq!(decide(&texts, &EXHAUSTIVE), expected, "seed {seed}");
+        assert_eq!(decide(&texts, &EXACT), expected, "seed {seed}");
     }
 }
 
@@ -195,12 +201,12 @@ fn recall_on_short_pairs_just_above_the_threshold_is_at_least_99_percent() {
     const PAIRS: usize = 20_000;
     let texts: Vec<String> =
         (0..PAIRS as u64).into_par_iter().flat_map_iter(similar_pair).collect();
-    let high = NearDuplicateRule { layout: BandLayout::HIGH, ..STANDARD };
+    let high = NearDuplicateRule { candidates: Candidates::Bands(BandLayout::HIGH), ..STANDARD };
     for (rule, least) in [(STANDARD, 0.99), (high, 0.999)] {
         let decisions = decide(&texts, &rule);
         let found = decisions.iter().skip(1).step_by(2).flatten().count();
         let recall = found as f64 / PAIRS as f64;
-        assert!(recall >= least, "{recall} with {:?}", rule.layout);
+        assert!(recall >= least, "{recall} with {:?}", rule.candidates);
         assert_eq!(decisions.iter().flatten().count(), found, "unrelated texts stay");
     }
 }
@@ -219,7 +225,7 @@ fn pair_with(shared: usize, only_first: usize, only_second: usize) -> [String; 2
 
 #[test]
 fn a_pair_at_exactly_70_percent_stays_and_one_at_71_goes() {
-    for rule in [STANDARD, EXHAUSTIVE] {
+    for rule in [STANDARD, EXHAUSTIVE, EXACT] {
         let at_70 = pair_with(70, 15, 15);
         let at_71 = pair_with(71, 15, 14);
         assert_eq!(decide(&at_70, &rule), [None, None]);
@@ -233,9 +239,11 @@ fn a_pair_at_exactly_70_percent_stays_and_one_at_71_goes() {
 #[test]
 fn short_texts_match_only_their_like_and_empty_ones_nothing() {
     let texts = ["cat", "dog", "Cat!", "", "", "a b c d", "a b c d", " -- "].map(String::from);
-    let witnesses: Vec<Option<u32>> =
-        decide(&texts, &STANDARD).iter().map(|d| d.map(|found| found.witness)).collect();
-    assert_eq!(witnesses, [None, None, Some(0), None, None, None, Some(5), None]);
+    for rule in [STANDARD, EXACT] {
+        let witnesses: Vec<Option<u32>> =
+            decide(&texts, &rule).iter().map(|d| d.map(|found| found.witness)).collect();
+        assert_eq!(witnesses, [None, None, Some(0), None, None, None, Some(5), None]);
+    }
 }
 
 #[test]
@@ -254,26 +262,37 @@ fn a_chain_is_not_closed_over() {
 }
 
 #[test]
-fn documents_that_share_a_header_all_stay() {
-    // 600 shingles of header and 400 of their own: 600/1400.
-    let mut random = Random::new(4);
-    let header = random.words(604);
-    let texts: Vec<String> =
-        (0..1_000).map(|_| [header.clone(), random.words(400)].concat().join(" ")).collect();
-    assert!(decide(&texts, &STANDARD).iter().all(Option::is_none));
+fn documents_that_share_a_header_all_stay_and_hot_buckets_are_named() {
+    // Bands of one row: every document meets every other, in buckets of more than half of them.
+    let texts = generate::boilerplate(4, 8_000);
+    let corpus = signed(&texts, &EXHAUSTIVE);
+    let decisions = near_duplicates(&corpus, &EXHAUSTIVE, &Silent).unwrap();
+    assert!(decisions.removed.iter().all(Option::is_none));
+    let largest = decisions.hot_buckets.first().unwrap();
+    assert!((4_097..8_000).contains(&largest.members), "{largest:?}");
+    assert!(largest.example < 10);
+    assert!(decisions.hot_buckets.is_sorted_by(|a, b| a.members >= b.members));
+    assert!(!decisions.hot_bucket_time.is_zero());
+
+    let texts = &texts[..1_000];
+    for rule in [STANDARD, EXACT] {
+        assert!(decide(texts, &rule).iter().all(Option::is_none));
+    }
 }
 
 #[test]
 fn the_number_of_threads_does_not_matter() {
     let texts = planted_documents(20, 2_000);
-    let with_threads = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| decide(&texts, &STANDARD))
-    };
-    let one = with_threads(1);
-    assert!(one.iter().flatten().count() > 300);
-    assert_eq!(with_threads(2), one);
-    assert_eq!(with_threads(8), one);
+    for rule in [STANDARD, EXACT] {
+        let with_threads = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| decide(&texts, &rule))
+        };
+        let one = with_threads(1);
+        assert!(one.iter().flatten().count() > 300);
+        assert_eq!(with_threads(2), one);
+        assert_eq!(with_threads(8), one);
+    }
 }
 
 fn signed(texts: &[String], rule: &NearDuplicateRule) -> SignedDocuments {
@@ -299,18 +318,37 @@ fn decisions_of(stretches: &[Stretch], num_documents: usize) -> Decisions {
 #[test]
 fn the_size_of_the_index_does_not_matter() {
     let texts = planted_documents(21, 1_500);
-    let expected = decide(&texts, &STANDARD);
-    let corpus = signed(&texts, &STANDARD);
-    // 368 bytes a document: all in one pass, two passes, and down to one document a pass.
-    for (index_bytes, least_passes) in [(1 << 30, 1), (250_000, 2), (30_000, 10), (400, 500)] {
-        let mut search = Search::new(&corpus, &STANDARD, index_bytes);
-        let stretches = stretches(&mut search);
-        assert_eq!(search.decided(), 1_500);
-        assert_eq!(decisions_of(&stretches, 1_500), expected, "{index_bytes} bytes");
-        let passes = stretches.last().unwrap().place.pass + 1;
-        assert!(passes >= least_passes, "{passes} passes with {index_bytes} bytes");
-        assert!(least_passes > 1 || passes == 1);
+    for rule in [STANDARD, EXACT] {
+        let expected = decide(&texts, &rule);
+        let corpus = signed(&texts, &rule);
+        // All in one pass, several passes, and down to one document a pass.
+        for (index_bytes, least_passes) in [(1 << 30, 1), (150_000, 2), (20_000, 10), (0, 500)] {
+            let mut search = Search::new(&corpus, &rule, index_bytes);
+            let stretches = stretches(&mut search);
+            assert_eq!(search.decided(), 1_500);
+            assert_eq!(decisions_of(&stretches, 1_500), expected, "{index_bytes} bytes");
+            let passes = stretches.last().unwrap().place.pass + 1;
+            assert!(passes >= least_passes, "{passes} passes with {index_bytes} bytes");
+            assert!(least_passes > 1 || passes == 1);
+        }
     }
+}
+
+#[test]
+fn an_index_that_is_full_at_the_end_of_a_block_loses_no_document() {
+    // Documents are compared 512 at a time, and the index has room for as many.
+    let mut random = Random::new(23);
+    let mut texts: Vec<String> = (0..1_500).map(|_| random.words(12).join(" ")).collect();
+    texts
+        .extend((0..1_500).map(|original| format!("{} more", texts[original])).collect::<Vec<_>>());
+    let corpus = signed(&texts, &STANDARD);
+    let mut search = Search::new(&corpus, &STANDARD, 512 * 436);
+    let stretches = stretches(&mut search);
+    assert_eq!(stretches[0].place.indexed, 512);
+    let decisions = decisions_of(&stretches, texts.len());
+    assert_eq!(decisions, decide(&texts, &STANDARD));
+    assert_eq!(decisions.iter().flatten().count(), 1_500);
+    assert_eq!(search.decided(), 3_000);
 }
 
 /// More than one stretch of short texts, every third of them a near-duplicate of the one before.
@@ -331,7 +369,7 @@ fn a_search_goes_on_from_what_was_written_down() {
     let texts = many_short_texts();
     let corpus = signed(&texts, &STANDARD);
     // Room for 70,000 of 120,000 kept documents.
-    let index_bytes = 70_000 * 368;
+    let index_bytes = 70_000 * 436;
     let unbroken = stretches(&mut Search::new(&corpus, &STANDARD, index_bytes));
     let decisions = decisions_of(&unbroken, texts.len());
     assert_eq!(decisions.iter().flatten().count(), 60_000);
@@ -339,8 +377,8 @@ fn a_search_goes_on_from_what_was_written_down() {
     assert_eq!(passes, [0, 0, 0, 1, 1]);
     let places: Vec<StretchPlace> = unbroken.iter().map(|stretch| stretch.place.clone()).collect();
 
-    for written in [1, 3, 4] {
-        for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 368] {
+    for written in [1, 4] {
+        for new_index_bytes in [index_bytes, u64::MAX, 30_000 * 436] {
             let usable =
                 StretchPlace::usable(&places[..written], texts.len() as u32, new_index_bytes);
             let mut search = Search::new(&corpus, &STANDARD, new_index_bytes);

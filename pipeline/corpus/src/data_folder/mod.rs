@@ -27,6 +27,7 @@ use manifest::MANIFEST_VERSION;
 pub use manifest::{DataManifest, TokenizerIdentity};
 pub(crate) use merge::merge_folders;
 use serde::de::DeserializeOwned;
+pub use workplace::Workplace;
 pub use writer::{DataFolderWriter, Existing};
 
 use crate::observer::{Observer, Unit};
@@ -36,7 +37,7 @@ use crate::tokenizer::{self, Tokenizer};
 use crate::{CorpusError, ShardCheck};
 
 /// Stem of the shard in a data folder.
-const SHARD: &str = "corpus";
+pub const SHARD: &str = "corpus";
 /// Name of the tokenizer's definition in a data folder.
 const TOKENIZER: &str = "tokenizer.json";
 /// Name of the manifest.
@@ -67,6 +68,16 @@ impl DataFolder {
     /// Where the folder exists already, or none can be created.
     pub fn create(path: &Path, existing: Existing) -> Result<DataFolderWriter, CorpusError> {
         DataFolderWriter::create(path, existing)
+    }
+
+    /// Whether [`create`](Self::create) would refuse `path`, as far as can be told without making
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// Where it would.
+    pub fn check_place(path: &Path, existing: Existing) -> Result<(), CorpusError> {
+        writer::check_place(path, existing)
     }
 
     /// Opens the data folder at `path`: its manifest is read, and every file is there in the size

@@ -1,4 +1,4 @@
-//! The temporary folder in which a data folder is written, held by one run at a time.
+//! A hidden folder beside an output, in which the output is prepared, held by one run at a time.
 //!
 //! Two runs with the same output must neither mix their files nor remove each other's. The folder
 //! itself is locked, by the kernel and for as long as the process lives: what a killed run left
@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::CorpusError;
+use crate::pending_file::temporary_sibling;
 
-/// An empty folder of this run's own; removed when it is dropped, unless it was renamed or is to be
-/// kept.
+/// A folder of this run's own; removed when it is dropped, unless it was renamed or is to be kept.
 #[derive(Debug)]
-pub(super) struct Workplace {
+pub struct Workplace {
     path: PathBuf,
     /// Holds the lock.
     _folder: File,
@@ -21,13 +21,22 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// Takes the folder `path`, which is made where it is not there, and empties it of what an
-    /// earlier run left. `output` is what the user calls the folder that is to be written.
+    /// Takes the folder `.NAME.WORD` beside `output`, which is made where it is not there.
     ///
     /// # Errors
     ///
-    /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made or
-    /// emptied.
+    /// As [`take`](Self::take).
+    pub fn beside(output: &Path, word: &str) -> Result<Self, CorpusError> {
+        let place = std::path::absolute(output).map_err(CorpusError::io("resolve", output))?;
+        Self::take(temporary_sibling(&place, word), output)
+    }
+
+    /// Takes the folder `path`, which is made where it is not there. `output` is what the user
+    /// calls the folder that is to be written.
+    ///
+    /// # Errors
+    ///
+    /// [`CorpusError::OutputInUse`] for a folder that another run holds; where it cannot be made.
     pub(super) fn take(path: PathBuf, output: &Path) -> Result<Self, CorpusError> {
         fs::create_dir_all(&path).map_err(CorpusError::io("create", &path))?;
         let in_use = || CorpusError::OutputInUse { path: output.to_owned() };
@@ -48,12 +57,21 @@ impl Workplace {
                 );
             }
         }
-        empty(&path)?;
         Ok(Self { path, _folder: folder, is_kept: false })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where the folder is.
+    pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Removes what an earlier run left in the folder, and says so.
+    ///
+    /// # Errors
+    ///
+    /// Where something cannot be removed.
+    pub fn empty(&self) -> Result<(), CorpusError> {
+        empty(&self.path)
     }
 
     /// Gives the folder its final name.
@@ -64,7 +82,7 @@ impl Workplace {
     }
 
     /// Leaves the folder where it is; returns its path.
-    pub(super) fn keep(&mut self) -> PathBuf {
+    pub fn keep(&mut self) -> PathBuf {
         self.is_kept = true;
         self.path.clone()
     }

@@ -28,6 +28,7 @@ impl DataFolderWriter {
         let path = without_links(named)?;
         check_target(&path, existing)?;
         let temporary = Workplace::take(temporary_sibling(&path, "partial"), named)?;
+        temporary.empty()?;
         // Once the place is held, no other run can be about to put its folder there.
         restore_replaced(&path)?;
         check_target(&path, existing)?;
@@ -49,6 +50,31 @@ impl DataFolderWriter {
         ShardWriter::create(&self.file(SHARD), vocab_size)
     }
 
+    /// Makes the file at `from` a file of this folder, under this name. The file stays where it is
+    /// as well, where the file system can give one file two names: what it was made for is then not
+    /// lost when this folder is not finished.
+    ///
+    /// # Errors
+    ///
+    /// Where it can be neither linked nor copied.
+    pub fn adopt(&self, from: &Path, name: &str) -> Result<(), CorpusError> {
+        let to = self.file(name);
+        if fs::hard_link(from, &to).is_err() {
+            fs::copy(from, &to).map_err(CorpusError::io("copy", from))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the file of this name.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), CorpusError> {
+        let path = self.file(name);
+        fs::write(&path, content).map_err(CorpusError::io("write", &path))
+    }
+
     /// Writes `value` as the JSON file of this name.
     ///
     /// # Errors
@@ -59,7 +85,7 @@ impl DataFolderWriter {
         let mut text = serde_json::to_vec_pretty(value)
             .map_err(|source| CorpusError::Json { path: path.clone(), source })?;
         text.push(b'\n');
-        fs::write(&path, text).map_err(CorpusError::io("write", &path))
+        self.write(name, &text)
     }
 
     /// Writes the tokenizer's definition where it has a file, completes `manifest` by the files that
@@ -162,6 +188,11 @@ fn without_links(path: &Path) -> Result<PathBuf, CorpusError> {
         return refuse("It is a mount point, which cannot be renamed: choose a folder inside it");
     }
     Ok(path)
+}
+
+/// Whether a data folder can be written at `path`, as far as can be told without making anything.
+pub(super) fn check_place(path: &Path, existing: Existing) -> Result<(), CorpusError> {
+    check_target(&without_links(path)?, existing)
 }
 
 fn check_target(path: &Path, existing: Existing) -> Result<(), CorpusError> {

@@ -41,6 +41,17 @@ impl RecordBlock {
         self.place.file
     }
 
+    /// How much there is to parse, in bytes; of rows, which are unpacked already, the usual size of
+    /// a block.
+    pub fn bytes(&self) -> u64 {
+        match &self.content {
+            Content::Lines(block, _) => block.bytes.len() as u64,
+            Content::Rows(..) => 1 << 20,
+            Content::Text(file) => file.bytes(),
+            Content::Failed(_) => 0,
+        }
+    }
+
     /// What the records hold. Depends on the block alone.
     pub fn parse(self) -> ParsedBlock {
         let Self { place, origin, on_bad_line, content } = self;

@@ -149,7 +149,8 @@ impl Default for ParquetConfig {
 pub struct TextTreeConfig {
     /// Files of a folder to read, whatever they are named. Where this is empty all files must be
     /// named as text is: `*.txt`, `*.txt.gz` or `*.txt.zst`. A file that is named as a path of the
-    /// source or matches one is read whatever its name.
+    /// source or matches one is read whatever its name. Names of records (`*.jsonl`, `*.ndjson`,
+    /// `*.parquet`) are always refused.
     pub include: Vec<String>,
     /// Files to leave out, and folders to leave out with all they hold.
     pub exclude: Vec<String>,

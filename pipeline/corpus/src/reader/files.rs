@@ -209,7 +209,7 @@ impl Names {
     fn form(&self, path: &Path, is_chosen: bool) -> Result<Form, CorpusError> {
         let content = match self.reads {
             Reads::AnyText { is_selective } if is_selective || is_chosen => {
-                return Ok(Form::text(path));
+                return form_of_text(path);
             }
             Reads::AnyText { .. } => Some(Content::Text),
             Reads::Known(content) => content,
@@ -227,6 +227,24 @@ impl Names {
             _ => Ok(form),
         }
     }
+}
+
+/// The form of a file that is to be read as text, whatever it is named, but for names that no text
+/// has: its records would make one document.
+fn form_of_text(path: &Path) -> Result<Form, CorpusError> {
+    let form = Form::text(path);
+    let bare = form.compression.map_or_else(|| path.to_owned(), |_| path.with_extension(""));
+    let extension = bare.extension().unwrap_or_default().as_bytes();
+    let found = match extension {
+        b"jsonl" | b"ndjson" => Content::Jsonl,
+        b"parquet" => Content::Parquet,
+        _ => return Ok(form),
+    };
+    Err(CorpusError::UnreadForm {
+        path: path.to_owned(),
+        found: format!("a {found} file in a source of text, which would read it as one document"),
+        remedy: "Give it a source of its own form, or another name where it is one text".to_owned(),
+    })
 }
 
 /// Files below a folder.

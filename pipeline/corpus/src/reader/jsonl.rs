@@ -2,9 +2,10 @@
 
 use super::block::{Origin, Parsed};
 use super::broken::{Break, FileProblem};
-use super::lines::{BlockEnd, LineBlock};
-use super::record::{self, Fault, Record};
+use super::lines::LineBlock;
+use super::record::{Fault, Record, RecordParser};
 use super::reject::Reject;
+use super::stream::TextEnd;
 use super::{Item, JsonlConfig, OnBadLine};
 use crate::{CorpusError, Document};
 
@@ -16,6 +17,7 @@ impl LineBlock {
         origin: &Origin,
         on_bad_line: OnBadLine,
     ) -> Parsed {
+        let mut records = RecordParser::new(keys);
         let (mut items, mut start, mut line_number) = (Vec::new(), 0, self.lines_before);
         while start < self.bytes.len() {
             line_number += 1;
@@ -24,18 +26,18 @@ impl LineBlock {
             let bytes = feed.map_or(rest, |feed| &rest[..feed]);
             let line =
                 Line { bytes, offset: self.offset + start as u64, number: line_number, origin };
-            match record::parse(bytes, keys) {
+            match records.parse(bytes) {
                 Ok(record) => items.push(line.item(record)),
-                Err(_) if feed.is_none() && matches!(self.end, BlockEnd::Break(_)) => {
+                Err(_) if feed.is_none() && matches!(self.end, TextEnd::Break(_)) => {
                     // The rest of the line is lost, so that nothing can be said about the record
                     // but why the file broke.
                     line_number -= 1;
                 }
-                Err(_) if feed.is_none() && record::breaks_off(bytes, keys) => {
+                Err(_) if feed.is_none() && records.breaks_off(bytes) => {
                     let broken = self.break_at(line_number, FileProblem::HalfRecord);
                     return Parsed::stopped(items, broken.into());
                 }
-                Err(fault) => match line.treat(fault, keys, on_bad_line) {
+                Err(fault) => match line.treat(fault, &mut records, on_bad_line) {
                     Ok(item) => items.push(item),
                     Err(error) => return Parsed::stopped(items, error.into()),
                 },
@@ -43,8 +45,8 @@ impl LineBlock {
             start += bytes.len() + 1;
         }
         match &self.end {
-            BlockEnd::More | BlockEnd::EndOfFile => Parsed::whole(items),
-            BlockEnd::Break(problem) => {
+            TextEnd::More | TextEnd::EndOfFile => Parsed::whole(items),
+            TextEnd::Break(problem) => {
                 Parsed::stopped(items, self.break_at(line_number + 1, problem.clone()).into())
             }
         }
@@ -71,13 +73,13 @@ impl Line<'_> {
     fn treat(
         &self,
         fault: Fault,
-        keys: &JsonlConfig,
+        records: &mut RecordParser<'_>,
         on_bad_line: OnBadLine,
     ) -> Result<Item, CorpusError> {
         match on_bad_line {
             OnBadLine::Fail => Err(CorpusError::BadRecord(Box::new(self.reject(fault)))),
             OnBadLine::Skip => Ok(Item::Rejected(self.reject(fault))),
-            OnBadLine::Replace => Ok(match record::parse_replacing(self.bytes, keys) {
+            OnBadLine::Replace => Ok(match records.parse_replacing(self.bytes) {
                 Ok(record) => self.repaired(record, fault),
                 Err(lasting) => Item::Rejected(self.reject(lasting)),
             }),

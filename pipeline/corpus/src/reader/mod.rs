@@ -9,9 +9,10 @@
 //!   bare path stands for;
 //! - `files`, `pattern`: which files it consists of; `output`: where no output may lie; `form`:
 //!   what a file holds, by its name and first bytes;
-//! - `compression`, `lines`, `growth`: its bytes, unpacked, and cut into lines;
-//! - `jsonl`, `record`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`: rows of
-//!   a table; `text_file`: files that are one document;
+//! - `block`, `state`: the steps in which that goes on, and how far it is;
+//! - `compression`, `stream`, `growth`, `lines`: its bytes, unpacked, and cut into blocks of lines;
+//! - `jsonl`, `record`, `scan`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`:
+//!   rows of a table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file,
 //!   and what is done then.
 
@@ -35,7 +36,9 @@ mod pattern;
 mod policy;
 mod record;
 mod reject;
+mod scan;
 mod state;
+mod stream;
 mod text_file;
 
 use std::collections::HashSet;
@@ -248,7 +251,7 @@ impl Sources {
         self.accepted.bytes_read = place.bytes_read;
         self.accepted.documents += items.iter().filter(|item| item.is_document()).count() as u64;
         let result = match stop {
-            Some(Stop::Failed(error)) => Err(error),
+            Some(Stop::Failed(error)) => Err(self.explained(error)),
             Some(Stop::Broken(at)) => self.break_off(*at).map(|salvaged| items.extend(salvaged)),
             None if place.is_last => self.files[place.file as usize].check_unchanged(),
             None => Ok(()),
@@ -257,6 +260,16 @@ impl Sources {
             self.finish_file();
         }
         (items, result.err())
+    }
+
+    /// `error` with what the records before it say about its remedy.
+    fn explained(&self, mut error: CorpusError) -> CorpusError {
+        if let CorpusError::BadRecord(reject) = &mut error
+            && let RejectReason::MissingKey { others_have_it, .. } = &mut reject.reason
+        {
+            *others_have_it = self.accepted.documents > 0;
+        }
+        error
     }
 
     /// Fails, or notes that the file breaks off; what could be read of its last document is still

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use super::block::{Content, Origin, Position};
 use super::files::{SourceFile, Stamp};
 use super::form::Form;
-use super::lines::{BlockEnd, LineBlocks};
+use super::lines::LineBlocks;
 use super::parquet_file::RowBlocks;
+use super::stream::TextEnd;
 use super::text_file::TextFile;
 use super::{JsonlConfig, ParquetConfig, SourceFormat};
 use crate::CorpusError;
@@ -90,10 +91,8 @@ impl ListedFile {
         let path = self.path();
         let reader = match &self.keys {
             Keys::Jsonl(keys) => {
-                let mut lines = LineBlocks::open(path, self.form)?;
-                if start.text_bytes > 0 {
-                    lines.skip(start.text_bytes, start.records)?;
-                }
+                let Position { records, text_bytes } = start;
+                let lines = LineBlocks::open(path, self.form, text_bytes, records)?;
                 Reader::Lines(Box::new(lines), keys.clone())
             }
             Keys::Parquet(columns) => {
@@ -158,7 +157,7 @@ impl OpenFile {
             Reader::Lines(lines, keys) => {
                 let block = lines.next_block()?;
                 Cut {
-                    is_last: block.end != BlockEnd::More,
+                    is_last: block.end != TextEnd::More,
                     content: Content::Lines(block, keys.clone()),
                     end: Position { records: lines.lines(), text_bytes: lines.offset() },
                     bytes_read: lines.bytes_read(),

@@ -237,6 +237,7 @@ impl OpenedFile {
         let bytes = file.metadata().map_err(CorpusError::io("read", path))?.len();
         let file = caught(|| SerializedFileReader::new(file))
             .map_err(|error| stop(path, error, None, bytes, 0))?;
+        check_row_groups(&file).map_err(|error| stop(path, error, None, bytes, 0))?;
         let all = file.metadata().file_metadata().schema_descr().columns();
         let columns = Columns::find(path, all, config)?;
         let has_unsigned_ids = columns.id.is_some_and(|id| columns::is_unsigned(&all[id]));
@@ -272,7 +273,8 @@ impl OpenedFile {
             let rows = read_rows(readers, self.has_unsigned_ids)?;
             let group = self.file.metadata().row_group(self.row_group);
             self.rows_of_group += rows.len() as u64;
-            check_rows(self.rows_of_group, group.num_rows(), rows.is_empty())?;
+            let declared = u64::try_from(group.num_rows()).unwrap_or(0);
+            check_rows(self.rows_of_group, declared, rows.is_empty())?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
@@ -308,11 +310,19 @@ impl OpenedFile {
     }
 }
 
-/// Refuses a row group of which more rows were read than it declares, or fewer when it `is_at_end`.
-fn check_rows(read: u64, declared: i64, is_at_end: bool) -> Result<(), ParquetError> {
-    let declared = u64::try_from(declared).unwrap_or(0);
+/// Refuses a file whose row groups do not have the rows that it declares.
+fn check_row_groups(file: &SerializedFileReader<File>) -> Result<(), ParquetError> {
+    let metadata = file.metadata();
+    let declared = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    let mut rows = metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()));
+    let sum = rows.try_fold(0_u64, |sum, rows| sum.checked_add(rows.ok()?));
+    check_rows(sum.unwrap_or(u64::MAX), declared, true)
+}
+
+/// Refuses what has given more rows than are declared, or fewer when it `is_at_end`.
+fn check_rows(read: u64, declared: u64, is_at_end: bool) -> Result<(), ParquetError> {
     if read > declared || is_at_end && read < declared {
-        let message = format!("its columns hold {read} rows where {declared} are declared");
+        let message = format!("it holds {read} rows where {declared} are declared");
         return Err(ParquetError::General(message));
     }
     Ok(())
@@ -352,7 +362,7 @@ fn skip_rows(columns: &mut Columns<ColumnReader>, count: u64) -> Result<(), Parq
     let columns = [Some(&mut columns.text), columns.id.as_mut(), columns.title.as_mut()];
     for column in columns.into_iter().flatten() {
         let skipped = skip(column)?;
-        check_rows(skipped as u64, count as i64, true)?;
+        check_rows(skipped as u64, count as u64, true)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! One line of JSONL to a text, an identifier and a title.
 //!
-//! Only the keys that matter are turned into values; all others are skipped where they stand, and
-//! the text is the only thing copied. Of a key that stands twice in one object the last value
-//! counts, as in Python's `json`.
+//! Only the keys that matter are turned into values; all others are skipped where they stand. Nearly
+//! every line goes the fast road of [`scan`]; this module reads the others, and explains what is
+//! wrong. A key that matters and stands twice in one object is a fault: most parsers keep the last
+//! value without a word, and the other one, which may be the text, is lost.
 //!
 //! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte
 //! order mark before the object, and raw control characters inside strings, which some exporters
@@ -20,6 +21,7 @@ use super::escapes::{
 };
 use super::identifier::{Identifier, IdentifierSeed};
 use super::reject::{PresentKeys, RejectReason};
+use super::scan;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -42,38 +44,60 @@ pub(super) struct Fault {
     pub(super) reason: RejectReason,
 }
 
-/// The text, its identifier and its title in `line`, which has no line feed at its end.
-pub(super) fn parse(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
-    let body = without_mark(line);
-    let mark = line.len() - body.len();
-    let text = std::str::from_utf8(body).map_err(|error| Fault {
-        offset: mark + error.valid_up_to(),
-        reason: RejectReason::InvalidUtf8,
-    })?;
-    parse_str(text, keys).map_err(|fault| Fault { offset: mark + fault.offset, ..fault })
+/// Reads lines under the keys of one source.
+#[derive(Debug)]
+pub(super) struct RecordParser<'k> {
+    keys: &'k JsonlConfig,
+    /// Memory that every line uses again.
+    buffer: String,
 }
 
-/// [`parse`] after writing U+FFFD for what is no character: invalid UTF-8 and lone surrogates.
-pub(super) fn parse_replacing(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
-    let text = String::from_utf8_lossy(without_mark(line));
-    match lone_surrogate(&text) {
-        Some(_) => parse_str(&replace_lone_surrogates(&text), keys),
-        None => parse_str(&text, keys),
+impl<'k> RecordParser<'k> {
+    pub(super) fn new(keys: &'k JsonlConfig) -> Self {
+        Self { keys, buffer: String::new() }
     }
-}
 
-/// Whether `line` is the beginning of a record whose end is missing, whatever else is wrong with
-/// it.
-pub(super) fn breaks_off(line: &[u8], keys: &JsonlConfig) -> bool {
-    match parse_replacing(line, keys).map_err(|fault| fault.reason) {
-        Err(RejectReason::Truncated) => true,
-        // What parsers call a wrong number is one that ends at its sign, point or exponent.
-        Err(RejectReason::Syntax { .. })
-            if line.last().is_some_and(|last| b"-+.eE".contains(last)) =>
-        {
-            breaks_off(&[line, b"0"].concat(), keys)
+    /// The text, its identifier and its title in `line`, which has no line feed at its end.
+    pub(super) fn parse(&mut self, line: &[u8]) -> Result<Record, Fault> {
+        let body = without_mark(line);
+        let mark = line.len() - body.len();
+        let text = std::str::from_utf8(body).map_err(|error| Fault {
+            offset: mark + error.valid_up_to(),
+            reason: RejectReason::InvalidUtf8,
+        })?;
+        self.parse_str(text).map_err(|fault| Fault { offset: mark + fault.offset, ..fault })
+    }
+
+    /// [`parse`](Self::parse) after writing U+FFFD for what is no character: invalid UTF-8 and lone
+    /// surrogates.
+    pub(super) fn parse_replacing(&mut self, line: &[u8]) -> Result<Record, Fault> {
+        let text = String::from_utf8_lossy(without_mark(line));
+        match lone_surrogate(&text) {
+            Some(_) => self.parse_str(&replace_lone_surrogates(&text)),
+            None => self.parse_str(&text),
         }
-        _ => false,
+    }
+
+    /// Whether `line` is the beginning of a record whose end is missing, whatever else is wrong
+    /// with it.
+    pub(super) fn breaks_off(&mut self, line: &[u8]) -> bool {
+        match self.parse_replacing(line).map_err(|fault| fault.reason) {
+            Err(RejectReason::Truncated) => true,
+            // What parsers call a wrong number is one that ends at its sign, point or exponent.
+            Err(RejectReason::Syntax { .. })
+                if line.last().is_some_and(|last| b"-+.eE".contains(last)) =>
+            {
+                self.breaks_off(&[line, b"0"].concat())
+            }
+            _ => false,
+        }
+    }
+
+    fn parse_str(&mut self, text: &str) -> Result<Record, Fault> {
+        match scan::record(text, self.keys, &mut self.buffer) {
+            Some(record) => Ok(record),
+            None => parse_closely(text, self.keys),
+        }
     }
 }
 
@@ -82,7 +106,8 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
 }
 
-fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
+/// What a line holds, or what is wrong with it.
+fn parse_closely(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     if text.trim_ascii().is_empty() {
         return Err(Fault { offset: 0, reason: RejectReason::BlankLine });
     }
@@ -114,10 +139,13 @@ fn parse_str(text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
 
 fn judge(line: Line<'_>, line_text: &str, keys: &JsonlConfig) -> Result<Record, Fault> {
     let fault = |reason| Fault { offset: 0, reason };
-    let Fields { text: text_field, id, title } = match line {
+    let Fields { text: text_field, id, title, second } = match line {
         Line::Object(fields) => fields,
         Line::Other(found) => return Err(fault(RejectReason::NotAnObject { found })),
     };
+    if let Some(key) = second {
+        return Err(fault(RejectReason::DuplicateKey { key }));
+    }
     let wrong_type = |key: &str, found| RejectReason::WrongType { key: key.to_owned(), found };
     let text = match text_field {
         Field::Text(text) => Some(text.into_owned()),
@@ -144,6 +172,8 @@ struct Fields<'de> {
     text: Field<'de>,
     id: Identifier,
     title: Field<'de>,
+    /// The first of these keys that stands there a second time.
+    second: Option<String>,
 }
 
 /// The value under a key.
@@ -172,7 +202,7 @@ fn missing_key(key: &str, text: &str) -> RejectReason {
             Err(error) => return RejectReason::Syntax { message: error.to_string() },
         };
     let longest = longest.map(|(_, key)| key);
-    RejectReason::MissingKey { key: key.to_owned(), present, longest }
+    RejectReason::MissingKey { key: key.to_owned(), present, longest, others_have_it: false }
 }
 
 /// What is told of an object that lacks a key.
@@ -244,6 +274,7 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Line<'de>, A::Error> {
         let (mut text, mut id, mut title) = (Field::Missing, Identifier::None, Field::Missing);
+        let (mut met, mut second) = (Vec::new(), None);
         while let Some(key) = object.next_key_seed(KeySeed(self.0))? {
             match key {
                 Key::Text => text = object.next_value_seed(FieldSeed)?,
@@ -251,10 +282,15 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
                 Key::Title => title = object.next_value_seed(FieldSeed)?,
                 Key::Other => {
                     object.next_value::<IgnoredAny>()?;
+                    continue;
                 }
             }
+            if second.is_none() && met.contains(&key) {
+                second = Some(key.name(self.0).to_owned());
+            }
+            met.push(key);
         }
-        Ok(Line::Object(Fields { text, id, title }))
+        Ok(Line::Object(Fields { text, id, title, second }))
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -268,11 +304,23 @@ impl<'de> Visitor<'de> for LineVisitor<'_> {
     name_other_values!(Line::Other);
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Text,
     Id,
     Title,
     Other,
+}
+
+impl Key {
+    fn name(self, keys: &JsonlConfig) -> &str {
+        match self {
+            Self::Text => &keys.text_key,
+            Self::Id => &keys.id_key,
+            Self::Title => keys.title_key.as_deref().unwrap_or_default(),
+            Self::Other => "",
+        }
+    }
 }
 
 struct KeySeed<'k>(&'k JsonlConfig);

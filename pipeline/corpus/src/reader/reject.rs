@@ -54,6 +54,8 @@ pub enum RejectReason {
         present: PresentKeys,
         /// The key of the longest string in the object: most likely its text.
         longest: Option<String>,
+        /// Whether documents of the same file have the key; known of the record that ends a run.
+        others_have_it: bool,
     },
     /// The text is no string.
     WrongType {
@@ -61,6 +63,11 @@ pub enum RejectReason {
         key: String,
         /// What stands there, as JSON names it.
         found: &'static str,
+    },
+    /// A key stands twice in the object, and one of its values would be lost.
+    DuplicateKey {
+        /// The key.
+        key: String,
     },
     /// The line is JSON, but no object.
     NotAnObject {
@@ -120,6 +127,7 @@ impl RejectReason {
         match self {
             Self::MissingKey { .. } => "missing_key",
             Self::WrongType { .. } => "wrong_type",
+            Self::DuplicateKey { .. } => "duplicate_key",
             Self::NotAnObject { .. } => "not_an_object",
             Self::BlankLine => "blank_line",
             Self::Truncated => "truncated",
@@ -133,6 +141,10 @@ impl RejectReason {
     fn remedy(&self) -> String {
         const SKIP: &str = "--on-bad-line skip to pass over such records";
         match self {
+            Self::MissingKey { key, longest: Some(longest), others_have_it: true, .. } => format!(
+                "Use --text-key {longest} if all records have it (those before have \"{key}\"), or \
+                 {SKIP}"
+            ),
             Self::MissingKey { longest: Some(longest), .. } => {
                 format!("Use --text-key {longest}, or {SKIP}")
             }
@@ -156,6 +168,7 @@ impl fmt::Display for RejectReason {
             Self::WrongType { key, found } => {
                 write!(formatter, "key \"{key}\" holds {found}, not a string")
             }
+            Self::DuplicateKey { key } => write!(formatter, "key \"{key}\" stands there twice"),
             Self::NotAnObject { found } => write!(formatter, "{found} where an object should be"),
             Self::BlankLine => write!(formatter, "blank line"),
             Self::Truncated => write!(formatter, "the record breaks off before its end"),

@@ -7,8 +7,8 @@ use super::open_file::ListedFile;
 use super::{Accepted, BrokenFile, Cutter, FileProblem, Sources};
 
 /// What was accepted of [`Sources`]. Holds for the same files under the same configuration: whoever
-/// keeps it keeps what [`Sources::files`] tells of them beside it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// keeps it keeps what [`Sources::files`] tells of them beside it. The default is the beginning.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadState {
     /// Index of the file that is read next, or on.

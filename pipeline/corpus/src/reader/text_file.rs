@@ -1,21 +1,16 @@
 //! A file that is one document.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::block::{Origin, Parsed};
 use super::broken::{Break, FileProblem, Stop};
-use super::compression::{Compression, Decoder, ReadFault};
-use super::form::{Form, check_encoding};
-use super::growth::{MAX_DOCUMENT_BYTES, grow};
+use super::form::Form;
 use super::record::without_mark;
 use super::reject::{Reject, RejectReason};
+use super::stream::{TextEnd, TextStream};
 use super::{Item, OnBadLine};
 use crate::{CorpusError, Document, Provenance};
-
-/// Bytes that are decoded at a time.
-const PIECE_BYTES: usize = 256 * 1024;
 
 /// A file that is still to be read; whoever parses it does so.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +23,11 @@ pub(super) struct TextFile {
 impl TextFile {
     pub(super) fn new(form: Form, bytes: u64) -> Self {
         Self { form, bytes }
+    }
+
+    /// Size on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The whole file, without the byte order mark that it may begin with.
@@ -54,30 +54,18 @@ impl TextFile {
     }
 
     /// All that can be read of the file, and what is wrong where that is not the whole.
-    fn read(self, file: &Path) -> Result<(Vec<u8>, Option<FileProblem>), CorpusError> {
-        match self.form.compression {
-            None => Ok((self.read_plain(file)?, None)),
-            Some(compression) => decode(file, self.form, compression),
-        }
-    }
-
-    /// As many bytes as were listed, so that a file that grows meanwhile fills no memory.
-    fn read_plain(self, file: &Path) -> Result<Vec<u8>, CorpusError> {
+    fn read(self, file: &Arc<Path>) -> Result<(Vec<u8>, Option<FileProblem>), CorpusError> {
+        let mut text = TextStream::open(file, self.form)?;
         let mut bytes = Vec::new();
-        let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        if length > MAX_DOCUMENT_BYTES || bytes.try_reserve_exact(length).is_err() {
-            return Err(CorpusError::TooLarge {
-                path: file.to_owned(),
-                bytes: length.min(MAX_DOCUMENT_BYTES),
-            });
+        // One byte more than a plain file has, so that it is read with its end.
+        let mut target = usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(1);
+        loop {
+            match text.fill(&mut bytes, target)? {
+                TextEnd::More => target = 2 * bytes.len(),
+                TextEnd::EndOfFile => return Ok((bytes, None)),
+                TextEnd::Break(problem) => return Ok((bytes, Some(problem))),
+            }
         }
-        File::open(file)
-            .map_err(CorpusError::io("open", file))?
-            .take(self.bytes)
-            .read_to_end(&mut bytes)
-            .map_err(CorpusError::io("read", file))?;
-        self.form.check_first_bytes(file, &bytes)?;
-        Ok(bytes)
     }
 }
 
@@ -100,29 +88,6 @@ fn item(mut bytes: Vec<u8>, origin: &Origin, on_bad_line: OnBadLine) -> Result<I
         OnBadLine::Replace => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             Ok(Item::Repaired(document(provenance, text), reject))
-        }
-    }
-}
-
-/// All that can be decoded of a file, and what is wrong where that is not the whole.
-fn decode(
-    file: &Path,
-    form: Form,
-    compression: Compression,
-) -> Result<(Vec<u8>, Option<FileProblem>), CorpusError> {
-    let mut decoder = Decoder::open(file, form, compression)?;
-    let mut bytes = Vec::new();
-    loop {
-        let filled = bytes.len();
-        grow(&mut bytes, filled + PIECE_BYTES, file)?;
-        let result = decoder.read(&mut bytes[filled..]);
-        bytes.truncate(filled + result.as_ref().map_or(0, |&count| count));
-        check_encoding(file, &bytes)?;
-        match result {
-            Ok(0) => return Ok((bytes, None)),
-            Ok(_) => {}
-            Err(ReadFault::System(error)) => return Err(CorpusError::io("read", file)(error)),
-            Err(ReadFault::Content(problem)) => return Ok((bytes, Some(problem))),
         }
     }
 }

@@ -69,9 +69,16 @@ impl ShardReader {
     ///
     /// Where there is no such document, or the data holds a number that is no token.
     pub fn document(&self, document: u64) -> Result<Vec<u32>, CorpusError> {
-        let tokens =
-            self.index.document_tokens(document).map_err(CorpusError::shard(&self.data_path))?;
-        self.tokens(tokens)
+        self.tokens(self.document_tokens(document)?)
+    }
+
+    /// The places of a document's tokens.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such document.
+    pub fn document_tokens(&self, document: u64) -> Result<Range<u64>, CorpusError> {
+        self.index.document_tokens(document).map_err(CorpusError::shard(&self.data_path))
     }
 
     /// Tokens of a sequence.

@@ -10,6 +10,7 @@
 //! [decontamination.title]
 //! ```
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -85,6 +86,16 @@ pub enum Rule {
     NGram,
     /// `[decontamination.title]`.
     Title,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Article => "article",
+            Self::NGram => "ngram",
+            Self::Title => "title",
+        })
+    }
 }
 
 impl DecontaminationConfig {

@@ -29,24 +29,28 @@ mod ngram_index;
 mod overlap;
 mod report;
 mod screen;
+mod sorted_hashes;
 mod test_set;
 mod title;
 
 use std::mem;
 use std::path::PathBuf;
 
-use corpus::Document;
+use corpus::{FileSummary, Observer};
+use serde::{Deserialize, Serialize};
 
 pub use config::{ArticleConfig, DecontaminationConfig, NGramConfig, Rule, TitleConfig};
 pub use ngram_index::Shared;
 use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
-pub use report::ContaminationReport;
+pub(crate) use report::EXAMPLES_SHOWN;
+pub use report::{ContaminationCounts, ContaminationExample, ContaminationReport};
 pub use test_set::TestItem;
 use test_set::TestSets;
 use title::TitleIndex;
 
 use crate::CurationError;
+use crate::filter::DropReason;
 
 /// The test sets, and the rules by which a document counts as a part of them.
 pub struct Decontamination {
@@ -61,10 +65,13 @@ pub struct Decontamination {
     titles: Option<TitleIndex>,
     /// Number of records whose text is null, for each test set that has some.
     null_records: Vec<(PathBuf, u64)>,
+    /// Size and checksum of each file.
+    files: Vec<FileSummary>,
 }
 
 /// Why a document is contaminated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Contamination {
     /// It covers an item, or is covered by it; the spans are those of n-grams of this item.
     Article(Shared),
@@ -86,6 +93,15 @@ impl Contamination {
             Self::Article(_) => Rule::Article,
             Self::NGram(_) => Rule::NGram,
             Self::Title { .. } => Rule::Title,
+        }
+    }
+
+    /// The reason under which the document is counted.
+    #[must_use]
+    pub fn reason(&self) -> DropReason {
+        match self {
+            Self::Article(_) | Self::NGram(_) => DropReason::Contaminated,
+            Self::Title { .. } => DropReason::Title,
         }
     }
 
@@ -114,20 +130,23 @@ impl Decontamination {
     /// # Errors
     ///
     /// [`CurationError::TestSet`] for a file that cannot be read, or with which a rule would find
-    /// nothing.
-    pub fn open(config: &DecontaminationConfig) -> Result<Self, CurationError> {
+    /// nothing; [`CurationError::Stopped`] where the observer asks to stop.
+    pub fn open(
+        config: &DecontaminationConfig,
+        observer: &dyn Observer,
+    ) -> Result<Self, CurationError> {
         let mut test_sets = TestSets::default();
         for path in &config.test_sets {
-            test_sets.add(path, &config.text_key)?;
+            test_sets.add(path, &config.text_key, observer)?;
         }
-        let TestSets { contents, null_records, .. } = test_sets;
+        let TestSets { contents, null_records, files, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
         let ngram = config.ngram.as_ref().map(|rule| rule.ngram_words.get());
         let mut sizes: Vec<usize> = article.into_iter().chain(ngram).collect();
         sizes.dedup();
         let indexes = sizes
             .into_iter()
-            .map(|words| NGramIndex::new(words, &contents))
+            .map(|words| NGramIndex::new(words, &contents, observer))
             .collect::<Result<_, _>>()?;
         let items: Vec<TestItem> = contents.into_iter().map(|(item, _)| item).collect();
         let titles = config.title.as_ref().map(|_| TitleIndex::new(items.iter()));
@@ -136,13 +155,19 @@ impl Decontamination {
                            find nothing. Leave [decontamination.title] out";
             return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
         }
-        Ok(Self { items, indexes, article, ngram, titles, null_records })
+        Ok(Self { items, indexes, article, ngram, titles, null_records, files })
     }
 
     /// All items, in the order of the test sets.
     #[must_use]
     pub fn items(&self) -> &[TestItem] {
         &self.items
+    }
+
+    /// Size and checksum of each file of the test sets: two runs with other files differ.
+    #[must_use]
+    pub fn files(&self) -> &[FileSummary] {
+        &self.files
     }
 
     /// The rules that are on, in the order in which they judge.
@@ -166,11 +191,11 @@ impl Decontamination {
         Seen::none(self.indexes.iter())
     }
 
-    /// Whether a document is contaminated, and by what. Marks the n-grams that it shares with the
-    /// test sets in `seen`.
+    /// Whether the document of this title and text is contaminated, and by what. Marks the n-grams
+    /// that it shares with the test sets in `seen`.
     #[must_use]
-    pub fn judge(&self, document: &Document, seen: &Seen) -> Option<Contamination> {
-        let matches = self.matches(&document.text, seen);
+    pub fn judge(&self, title: Option<&str>, text: &str, seen: &Seen) -> Option<Contamination> {
+        let matches = self.matches(text, seen);
         let of_rule = |ngram_words: Option<usize>| {
             let at =
                 self.indexes.iter().position(|index| Some(index.ngram_words) == ngram_words)?;
@@ -178,14 +203,14 @@ impl Decontamination {
         };
         let by_article = || {
             let (index, matches) = of_rule(self.article)?;
-            index.covered_item(matches).map(Contamination::Article)
+            index.covered_item(text, matches).map(Contamination::Article)
         };
         let by_ngram = || {
             let (index, matches) = of_rule(self.ngram)?;
-            Some(Contamination::NGram(index.closest_item(matches)))
+            Some(Contamination::NGram(index.closest_item(text, matches)))
         };
         let by_title = || {
-            let item = self.titles.as_ref()?.find(document.title.as_deref()?)?;
+            let item = self.titles.as_ref()?.find(title?)?;
             Some(Contamination::Title { item })
         };
         by_article().or_else(by_ngram).or_else(by_title)

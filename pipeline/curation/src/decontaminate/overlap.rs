@@ -8,34 +8,64 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use super::Decontamination;
 use super::config::Rule;
-use super::ngram_index::{ItemNGrams, Matches, NGramIndex};
+use super::ngram_index::{ItemNGrams, Matches, NGramIndex, distinct};
 use super::test_set::TestItem;
 
 /// Items of a test set that a report shows.
 const ITEMS_SHOWN: usize = 100;
 
-/// Which n-grams of the test sets some document held. Marks are only ever set, so that threads need
-/// no order.
-pub struct Seen(Vec<Box<[AtomicBool]>>);
+/// Which n-grams of the test sets some document held: a bit for each. Bits are only ever set, so
+/// that threads need no order.
+///
+/// What was seen in parts of a corpus is written and read as numbers of 64 bits each, and
+/// [merged](Self::merge).
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seen(Vec<Vec<AtomicU64>>);
 
 impl Seen {
     /// Nothing seen yet, for each of the indexes.
     pub(super) fn none<'i>(indexes: impl Iterator<Item = &'i NGramIndex>) -> Self {
-        let marks = |index: &NGramIndex| (0..index.num_distinct()).map(|_| AtomicBool::new(false));
-        Self(indexes.map(|index| marks(index).collect()).collect())
+        let marks = |index: &NGramIndex| {
+            (0..index.num_distinct().div_ceil(64)).map(|_| AtomicU64::new(0)).collect()
+        };
+        Self(indexes.map(marks).collect())
     }
 
     /// Marks what a document shares with the test sets, in the index of this number.
     pub(super) fn mark(&self, index: usize, matches: &Matches) {
         for &ngram in &matches.ngrams {
-            self.0[index][ngram as usize].store(true, Ordering::Relaxed);
+            let (word, bit) = (ngram as usize / 64, 1 << (ngram % 64));
+            // Nearly all are marked already where a corpus holds a benchmark many times.
+            if self.0[index][word].load(Ordering::Relaxed) & bit == 0 {
+                self.0[index][word].fetch_or(bit, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Adds what was seen in another part of the corpus.
+    ///
+    /// # Panics
+    ///
+    /// Where `other` belongs to other test sets.
+    pub fn merge(&self, other: &Self) {
+        assert!(self.has_shape_of(other), "marks of the n-grams of other test sets");
+        for (word, others) in self.0.iter().flatten().zip(other.0.iter().flatten()) {
+            word.fetch_or(others.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `other` has room for the same n-grams, as it has where it belongs to the same test
+    /// sets and rules.
+    #[must_use]
+    pub fn has_shape_of(&self, other: &Self) -> bool {
+        self.0.iter().map(Vec::len).eq(other.0.iter().map(Vec::len))
     }
 }
 
@@ -132,19 +162,19 @@ impl OverlapReport {
 fn of_test_set(
     file: &Path,
     items: &[(&TestItem, &ItemNGrams)],
-    seen: &[AtomicBool],
+    seen: &[AtomicU64],
 ) -> TestSetOverlap {
-    let is_seen = |ngram: u32| seen[ngram as usize].load(Ordering::Relaxed);
+    let is_seen =
+        |ngram: u32| seen[ngram as usize / 64].load(Ordering::Relaxed) & 1 << (ngram % 64) != 0;
     let mut matched: Vec<ItemOverlap> =
         items.iter().map(|(item, ngrams)| of_item(item, ngrams, is_seen)).collect();
     let items_without_ngrams = matched.iter().filter(|item| item.ngrams == 0).count() as u64;
     let ngrams = matched.iter().map(|item| item.ngrams).sum();
     let matched_ngrams = matched.iter().map(|item| item.matched_ngrams).sum();
 
-    let mut distinct: Vec<u32> =
-        items.iter().flat_map(|(_, ngrams)| &ngrams.positions).copied().collect();
-    distinct.sort_unstable();
-    distinct.dedup();
+    let positions: Vec<u32> =
+        items.iter().flat_map(|(_, ngrams)| &*ngrams.positions).copied().collect();
+    let distinct = distinct(&positions);
 
     matched.retain(|item| item.matched_ngrams > 0);
     let matched_items = matched.len() as u64;

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::config::Rule;
 use super::overlap::{OverlapReport, Seen};
 use super::{Contamination, Decontamination};
+use crate::records::Location;
+
+/// Documents that a report shows by way of example.
+pub(crate) const EXAMPLES_SHOWN: usize = 10;
 
 /// Counts of the decontamination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,25 +27,66 @@ pub struct ContaminationReport {
     pub flagged: BTreeMap<Rule, u64>,
     /// How much of the test sets these documents hold, for each number of words of an n-gram.
     pub overlap: Vec<OverlapReport>,
+    /// The first documents that went, by way of example.
+    pub examples: Vec<ContaminationExample>,
+}
+
+/// A document that went, and what it shares with a test set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContaminationExample {
+    /// The document.
+    pub document: Location,
+    /// The item of a test set that shows it.
+    pub item: Location,
+    /// The rule that applies.
+    pub rule: Rule,
+    /// Distinct n-grams that both hold; `None` by the rule `title`.
+    pub shared: Option<usize>,
+    /// The longest passage that both hold, or its beginning; `None` by the rule `title`.
+    pub excerpt: Option<String>,
+}
+
+/// Counts of the documents that were judged, or of a part of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContaminationCounts {
+    /// Documents that were judged.
+    pub documents: u64,
+    /// Those of them that have a title.
+    pub titled_documents: u64,
+    /// Those that are contaminated, for each rule that found some.
+    pub flagged: BTreeMap<Rule, u64>,
+}
+
+impl ContaminationCounts {
+    /// Counts a document and what was found of it.
+    pub fn add(&mut self, title: Option<&str>, found: Option<&Contamination>) {
+        self.documents += 1;
+        self.titled_documents += u64::from(title.is_some());
+        if let Some(found) = found {
+            *self.flagged.entry(found.rule()).or_default() += 1;
+        }
+    }
+
+    /// Adds the counts of another part of the corpus.
+    pub fn merge(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.titled_documents += other.titled_documents;
+        for (&rule, count) in &other.flagged {
+            *self.flagged.entry(rule).or_default() += count;
+        }
+    }
 }
 
 impl ContaminationReport {
-    /// The report on documents that were judged, of which `titled_documents` have a title.
-    pub(crate) fn new<'v>(
-        test_sets: &Decontamination,
-        seen: &Seen,
-        documents: usize,
-        titled_documents: usize,
-        found: impl Iterator<Item = &'v Contamination>,
-    ) -> Self {
+    /// The report on all documents that were judged.
+    #[must_use]
+    pub fn new(test_sets: &Decontamination, seen: &Seen, counts: ContaminationCounts) -> Self {
         let mut flagged: BTreeMap<Rule, u64> =
             test_sets.rules().into_iter().map(|rule| (rule, 0)).collect();
-        for contamination in found {
-            *flagged.entry(contamination.rule()).or_default() += 1;
-        }
+        flagged.extend(counts.flagged);
         Self {
-            documents: documents as u64,
-            titled_documents: titled_documents as u64,
+            documents: counts.documents,
+            titled_documents: counts.titled_documents,
             test_titles: test_sets.num_titles().map(|titles| titles as u64),
             null_records: test_sets
                 .null_records
@@ -50,7 +95,24 @@ impl ContaminationReport {
                 .collect(),
             flagged,
             overlap: test_sets.overlap(seen),
+            examples: Vec::new(),
         }
+    }
+
+    /// Adds a document that went, by way of example.
+    pub fn add_example(
+        &mut self,
+        document: Location,
+        found: &Contamination,
+        test_sets: &Decontamination,
+    ) {
+        self.examples.push(ContaminationExample {
+            document,
+            item: Location::of_item(&test_sets.items()[found.item()]),
+            rule: found.rule(),
+            shared: found.shared().map(|shared| shared.shared),
+            excerpt: found.shared().map(|shared| shared.excerpt.clone()),
+        });
     }
 
     /// What a user should look at: signs that the rules find nothing, or everything.
@@ -130,6 +192,7 @@ mod tests {
                 rules: vec![Rule::NGram],
                 test_sets: vec![test_set],
             }],
+            examples: Vec::new(),
         }
     }
 

@@ -5,10 +5,7 @@
 //! hashes each n-gram by itself, at a fraction of the speed. It errs on one side only: a shared
 //! n-gram is always noticed.
 
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
-
-use crate::key_hash::KeyIsHash;
+use super::sorted_hashes::SortedHashes;
 use crate::word_hash::{WordState, words_to_runs};
 
 /// Bits of the first test for each n-gram of the test sets: one in 16 others passes it.
@@ -21,33 +18,29 @@ pub(super) struct Screen {
     bits: Vec<u64>,
     /// How far a hash is shifted to the number of its bit.
     shift: u32,
-    hashes: HashSet<u64, BuildHasherDefault<KeyIsHash>>,
+    hashes: SortedHashes<u64>,
 }
 
 impl Screen {
     /// The n-grams of `texts`.
     pub(super) fn new<'t>(ngram_words: usize, texts: impl Iterator<Item = &'t str>) -> Self {
-        let mut hashes: HashSet<u64, _> = HashSet::default();
+        let mut hashes = Vec::new();
         let mut runs = Vec::new();
         for text in texts {
             runs.clear();
             push_word_hashes(text, &mut runs);
             words_to_runs(&mut runs, ngram_words);
-            hashes.extend(&runs);
+            hashes.extend_from_slice(&runs);
         }
+        let hashes = SortedHashes::new(hashes);
         let num_bits = (hashes.len() * BITS_PER_HASH).next_power_of_two().max(64);
-        let mut screen = Self {
-            ngram_words,
-            bits: vec![0; num_bits / 64],
-            shift: 64 - num_bits.ilog2(),
-            hashes: HashSet::default(),
-        };
-        for hash in &hashes {
-            let (word, bit) = screen.place(*hash);
-            screen.bits[word] |= bit;
+        let mut bits = vec![0; num_bits / 64];
+        let shift = 64 - num_bits.ilog2();
+        for &hash in hashes.as_slice() {
+            let (word, bit) = place(hash, shift);
+            bits[word] |= bit;
         }
-        screen.hashes = hashes;
-        screen
+        Self { ngram_words, bits, shift, hashes }
     }
 
     /// Replaces the hashes of a text's words ([`push_word_hashes`]) by those of its n-grams, and
@@ -55,19 +48,19 @@ impl Screen {
     pub(super) fn hits(&self, hashes: &mut Vec<u64>) -> Vec<usize> {
         words_to_runs(hashes, self.ngram_words);
         let may_hold = |hash: u64| {
-            let (word, bit) = self.place(hash);
-            self.bits[word] & bit != 0 && self.hashes.contains(&hash)
+            let (word, bit) = place(hash, self.shift);
+            self.bits[word] & bit != 0 && self.hashes.number(hash).is_some()
         };
         let positions = hashes.iter().zip(0..).filter(|(hash, _)| may_hold(**hash));
         positions.map(|(_, position)| position).collect()
     }
+}
 
-    /// The bit of a hash: a word of [`Self::bits`] and the bit in it.
-    #[inline]
-    fn place(&self, hash: u64) -> (usize, u64) {
-        let bit = hash >> self.shift;
-        ((bit / 64) as usize, 1 << (bit % 64))
-    }
+/// The bit of a hash: a word of [`Screen::bits`] and the bit in it.
+#[inline]
+fn place(hash: u64, shift: u32) -> (usize, u64) {
+    let bit = hash >> shift;
+    ((bit / 64) as usize, 1 << (bit % 64))
 }
 
 /// Pushes the hash of each run of `a` to `z` and `0` to `9` in the lower-cased text: the words of

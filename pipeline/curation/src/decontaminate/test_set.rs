@@ -16,9 +16,10 @@ use corpus::reader::{
     Item, JsonlConfig, OnBadLine, ParquetConfig, ReadPolicy, Reject, RejectReason, SourceConfig,
     SourceFormat, Sources, TextTreeConfig,
 };
-use corpus::{CorpusError, Document};
+use corpus::{CorpusError, Document, FileSummary, Observer};
 
 use crate::CurationError;
+use crate::stop::stop_if_asked;
 
 /// An item of a test set: an article, or a record of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub(super) struct TestSets {
     pub(super) contents: Vec<(TestItem, String)>,
     /// Number of records whose text is null, for each test set that has some.
     pub(super) null_records: Vec<(PathBuf, u64)>,
+    /// Size and checksum of each file, in the order in which they are read.
+    pub(super) files: Vec<FileSummary>,
     /// The path under which each file was met first, by its path without links.
     met: HashMap<PathBuf, PathBuf>,
 }
@@ -60,7 +63,12 @@ impl TestSets {
     ///
     /// [`CurationError::TestSet`] for a path that cannot be read, that was read before, that is
     /// empty, or in which a record or the encoding is faulty.
-    pub(super) fn add(&mut self, path: &Path, text_key: &str) -> Result<(), CurationError> {
+    pub(super) fn add(
+        &mut self,
+        path: &Path,
+        text_key: &str,
+        observer: &dyn Observer,
+    ) -> Result<(), CurationError> {
         let problem = |error| fault(path, problem_of(path, error));
         let source = source(path, text_key).map_err(problem)?;
         let is_text = matches!(source.format, SourceFormat::Text(_));
@@ -69,9 +77,13 @@ impl TestSets {
         let policy = ReadPolicy { on_bad_line, ..ReadPolicy::default() };
         let sources = Sources::open(&[source], policy).map_err(problem)?;
         self.check_unmet(&sources)?;
+        for file in sources.files() {
+            self.files.push(FileSummary::of(file.path).map_err(problem)?);
+        }
 
         let (first, mut null_records) = (self.contents.len(), 0);
         for item in sources {
+            stop_if_asked(observer)?;
             match item.map_err(problem)? {
                 Item::Document(document) if is_text => self.add_articles(document),
                 Item::Document(document) => self.add_record(document),
@@ -243,6 +255,8 @@ fn level_1_title(line: &str) -> Option<&str> {
 mod tests {
     use std::io::Write;
 
+    use corpus::Silent;
+
     use super::*;
 
     fn read_as(name: &str, content: &[u8]) -> Result<Vec<(TestItem, String)>, String> {
@@ -256,7 +270,7 @@ mod tests {
 
     fn contents_of(path: &Path) -> Result<Vec<(TestItem, String)>, String> {
         let mut test_sets = TestSets::default();
-        test_sets.add(path, "text").map_err(|error| error.to_string())?;
+        test_sets.add(path, "text", &Silent).map_err(|error| error.to_string())?;
         Ok(test_sets.contents)
     }
 
@@ -399,10 +413,10 @@ mod tests {
         std::fs::write(&file, "one two").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let mut test_sets = TestSets::default();
-        test_sets.add(&file, "text").unwrap();
-        let same = test_sets.add(&file, "text").unwrap_err().to_string();
+        test_sets.add(&file, "text", &Silent).unwrap();
+        let same = test_sets.add(&file, "text", &Silent).unwrap_err().to_string();
         assert!(same.ends_with("read already. Its items would be there twice: name it once"));
-        let linked = test_sets.add(&link, "text").unwrap_err().to_string();
+        let linked = test_sets.add(&link, "text", &Silent).unwrap_err().to_string();
         assert!(linked.contains("b.tokens: read already as ") && linked.contains("a.tokens. Its"));
         assert_eq!(test_sets.contents.len(), 1);
     }

@@ -1,9 +1,8 @@
 //! The rules on small test sets, and against sets of strings.
 
 use std::collections::HashSet;
-use std::path::Path;
 
-use corpus::Provenance;
+use corpus::Silent;
 use proptest::prelude::*;
 
 use super::*;
@@ -11,16 +10,6 @@ use super::*;
 /// `count` different words.
 fn words(prefix: &str, count: usize) -> String {
     (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>().join(" ")
-}
-
-fn document(text: &str) -> Document {
-    let file = Path::new("a.jsonl").into();
-    let provenance = Provenance { source: "a".into(), file, line: Some(1), id: None };
-    Document { provenance, title: None, text: text.to_owned() }
-}
-
-fn titled(title: &str, text: &str) -> Document {
-    Document { title: Some(title.to_owned()), ..document(text) }
 }
 
 /// Rules as their tables are written, against one test set.
@@ -31,7 +20,7 @@ fn open(rules: serde_json::Value, name: &str, content: &[u8]) -> Result<Decontam
     let mut table = serde_json::json!({"test_sets": [path]});
     table.as_object_mut().unwrap().extend(rules.as_object().unwrap().clone());
     let table: DecontaminationConfig = serde_json::from_value(table).unwrap();
-    Decontamination::open(&table.with_a_rule()).map_err(|error| error.to_string())
+    Decontamination::open(&table.with_a_rule(), &Silent).map_err(|error| error.to_string())
 }
 
 fn by(rules: serde_json::Value, test_set: &str) -> Decontamination {
@@ -39,7 +28,7 @@ fn by(rules: serde_json::Value, test_set: &str) -> Decontamination {
 }
 
 fn judge(test_sets: &Decontamination, text: &str) -> Option<Contamination> {
-    test_sets.judge(&document(text), &test_sets.nothing_seen())
+    test_sets.judge(None, text, &test_sets.nothing_seen())
 }
 
 /// What document and item share, where the rule `article` applies.
@@ -148,15 +137,15 @@ fn the_first_rule_that_applies_is_the_one_that_counts() {
     let test_sets = by(rules, &two_articles());
     assert_eq!(test_sets.rules(), [Rule::Article, Rule::NGram, Rule::Title]);
     let rule = |text: &str| {
-        let found = test_sets.judge(&titled("alpha", text), &test_sets.nothing_seen());
+        let found = test_sets.judge(Some("alpha"), text, &test_sets.nothing_seen());
         found.unwrap().rule()
     };
     assert_eq!(rule(&words("a", 45)), Rule::Article);
     assert_eq!(rule(&format!("{} {}", words("a", 9), words("x", 99))), Rule::NGram);
     assert_eq!(rule(&words("x", 99)), Rule::Title);
     assert_eq!(judge(&test_sets, &words("x", 99)), None, "without a title");
-    let other = titled("History", &words("x", 99));
-    assert_eq!(test_sets.judge(&other, &test_sets.nothing_seen()), None, "a lower heading");
+    let other = test_sets.judge(Some("History"), &words("x", 99), &test_sets.nothing_seen());
+    assert_eq!(other, None, "a lower heading");
 }
 
 #[test]
@@ -199,7 +188,7 @@ fn overlap_is_counted_by_position_and_by_distinct_n_gram() {
     );
     let seen = test_sets.nothing_seen();
     for text in ["x a b y", "clean words", "A, B"] {
-        let _ = test_sets.judge(&document(text), &seen);
+        let _ = test_sets.judge(None, text, &seen);
     }
     let [overlap] = &test_sets.overlap(&seen)[..] else { panic!("one number of words") };
     let [of_file] = &overlap.test_sets[..] else { panic!("one test set") };
@@ -213,6 +202,44 @@ fn overlap_is_counted_by_position_and_by_distinct_n_gram() {
         .map(|item| (item.line, item.id.as_deref(), item.matched_ngrams, item.ngrams))
         .collect();
     assert_eq!(items, [(5, Some("U"), 1, 2), (1, Some("T"), 1, 3)], "largest share first");
+}
+
+#[test]
+fn parts_of_a_corpus_come_to_what_the_whole_does() {
+    let rules = serde_json::json!({"article": {"ngram_words": 3}, "ngram": {"ngram_words": 8}});
+    let test_sets = by(rules, &two_articles());
+    let mut texts: Vec<String> = (0..40).map(|n| words(["a", "b", "x"][n % 3], n)).collect();
+    texts.extend((10..30).map(|n| format!("{} {}", words("b", n), words("x", 300))));
+    let judged = |texts: &[String]| {
+        let (seen, mut counts) = (test_sets.nothing_seen(), ContaminationCounts::default());
+        let mut verdicts = Vec::new();
+        for (text, title) in texts.iter().zip([None, Some("alpha")].iter().cycle()) {
+            let found = test_sets.judge(*title, text, &seen);
+            counts.add(*title, found.as_ref());
+            verdicts.push(found);
+        }
+        serde_json::to_vec(&(seen, counts, verdicts)).unwrap()
+    };
+    let read = |bytes: &[u8]| -> (Seen, ContaminationCounts, Vec<Option<Contamination>>) {
+        serde_json::from_slice(bytes).unwrap()
+    };
+    let (whole, whole_counts, whole_verdicts) = read(&judged(&texts));
+    let (seen, mut counts, mut verdicts) =
+        (test_sets.nothing_seen(), ContaminationCounts::default(), Vec::new());
+    for part in texts.chunks(22) {
+        let (part_seen, part_counts, part_verdicts) = read(&judged(part));
+        assert!(part_seen.has_shape_of(&seen));
+        seen.merge(&part_seen);
+        counts.merge(&part_counts);
+        verdicts.extend(part_verdicts);
+    }
+    assert_eq!(verdicts, whole_verdicts);
+    assert!(counts.flagged[&Rule::NGram] > 0 && counts.flagged[&Rule::Article] > 0);
+    assert_eq!(
+        ContaminationReport::new(&test_sets, &seen, counts),
+        ContaminationReport::new(&test_sets, &whole, whole_counts)
+    );
+    assert!(!by(article(), &two_articles()).nothing_seen().has_shape_of(&seen));
 }
 
 #[test]
@@ -237,9 +264,10 @@ fn a_test_set_that_finds_nothing_is_an_error() {
 fn records_without_text_are_counted_and_warned_of() {
     let lines = format!("{{\"text\": null}}\n{{\"text\": \"{}\"}}\n", words("a", 9)).repeat(2);
     let test_sets = open(article(), "a.jsonl", lines.as_bytes()).unwrap();
-    let found = [Contamination::Title { item: 0 }];
-    let seen = test_sets.nothing_seen();
-    let report = ContaminationReport::new(&test_sets, &seen, 9, 0, found.iter());
+    let mut counts = ContaminationCounts::default();
+    counts.add(None, Some(&Contamination::Title { item: 0 }));
+    counts.add(None, None);
+    let report = ContaminationReport::new(&test_sets, &test_sets.nothing_seen(), counts);
     let [(file, 2)] =
         &report.null_records.iter().map(|(file, n)| (file, *n)).collect::<Vec<_>>()[..]
     else {
@@ -279,13 +307,13 @@ proptest! {
             let covered = sets.iter().position(|of_item| {
                 2 * shared(of_item) > of_item.len() || 2 * shared(of_item) > own.len()
             });
-            let text = document(&words.join(", "));
-            let found = by_article.judge(&text, &seen);
+            let text = words.join(", ");
+            let found = by_article.judge(None, &text, &seen);
             prop_assert_eq!(found.map(|found| found.item()), covered);
 
             let most = sets.iter().map(shared).max().unwrap();
             let closest = sets.iter().position(|of_item| shared(of_item) == most && most > 0);
-            let found = by_ngram.judge(&text, &also_seen);
+            let found = by_ngram.judge(None, &text, &also_seen);
             prop_assert_eq!(found.as_ref().map(Contamination::item), closest);
             if let Some(shared) = found.as_ref().and_then(Contamination::shared) {
                 prop_assert_eq!((shared.shared, shared.document_ngrams), (most, own.len()));

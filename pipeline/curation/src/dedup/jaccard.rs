@@ -35,10 +35,19 @@ impl Threshold {
         self.hundredths as f64 / 100.0
     }
 
+    /// The largest whole number that is not above this part of `size`: what two sets have in common
+    /// must be more, for each of their sizes, if they are above the threshold.
+    pub(super) fn of(self, size: usize) -> usize {
+        self.hundredths as usize * size / 100
+    }
+
     /// Whether sets of these sizes can be above the threshold at all, which takes the smaller
     /// inside the larger.
+    #[inline]
     pub(super) fn allows_sizes(self, left: usize, right: usize) -> bool {
-        left.min(right) >= self.least_shared(left, right)
+        // `min(left, right) >= least_shared(left, right)` without its division.
+        let hundredths = self.hundredths as usize;
+        left.min(right) * (100 + hundredths) > hundredths * (left + right)
     }
 
     /// The least number of shared shingles with which sets of `left` and `right` shingles are above
@@ -142,6 +151,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn sizes_are_allowed_where_the_smaller_set_inside_the_larger_is_enough(
+            left in 0_usize..3_000, right in 0_usize..3_000, hundredths in 1_u64..100,
+        ) {
+            let threshold = Threshold::from_hundredths(hundredths);
+            prop_assert_eq!(
+                threshold.allows_sizes(left, right),
+                left.min(right) >= threshold.least_shared(left, right)
+            );
+        }
+
         #[test]
         fn equals_the_count_over_sets(
             left in prop::collection::btree_set(0_u64..300, 0..250),

@@ -10,21 +10,33 @@
 //! [`SignedCorpus`], step by step, with an index of limited size.
 
 mod bands;
+mod buckets;
+mod byte_classes;
+mod candidate_list;
+mod candidates;
+mod document_set;
 mod exact;
-mod index;
 mod jaccard;
+mod lsh_index;
+mod near_duplicates;
+mod prefix_index;
+mod prefixes;
 mod rule;
+mod screen;
 mod search;
 mod shingles;
 mod signature;
 mod signed;
 mod stretch;
+mod words;
 
 pub use bands::{BandLayout, bands};
-pub use exact::ExactIndex;
+pub use candidates::Candidates;
+pub use exact::{BYTES_PER_TEXT, Copy, ExactIndex, HashRange, text_hash};
 pub use jaccard::{Jaccard, Threshold, jaccard_above};
+pub use near_duplicates::{NearDuplicates, near_duplicates};
 pub use rule::NearDuplicateRule;
-pub use search::{NearDuplicates, Search, near_duplicates};
+pub use search::Search;
 pub use shingles::shingles;
 pub use signature::signature;
 pub use signed::{SignedCorpus, SignedDocuments, sign};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use super::bands::BandLayout;
+use super::candidates::Candidates;
 use super::jaccard::Threshold;
 
 /// When two documents are near-duplicates, and how they are searched for.
@@ -12,17 +12,20 @@ pub struct NearDuplicateRule {
     pub shingle_words: NonZeroUsize,
     /// The Jaccard similarity that a pair must exceed.
     pub threshold: Threshold,
-    /// How signatures are cut into bands.
-    pub layout: BandLayout,
+    /// How pairs are found that may be above the threshold.
+    pub candidates: Candidates,
     /// Chooses the hash functions of the signatures: which true pairs are missed, never which pairs
     /// are true.
     pub seed: u64,
 }
 
 impl NearDuplicateRule {
-    /// Numbers of one signature.
+    /// Numbers of one signature; 0 where the search needs none.
     #[must_use]
     pub const fn bins(&self) -> usize {
-        self.layout.bins()
+        match self.candidates.layout() {
+            Some(layout) => layout.bins(),
+            None => 0,
+        }
     }
 }

@@ -6,17 +6,9 @@
 //! `b` goes and `c` stays. Components of the similarity graph, the usual alternative, would remove
 //! `c` too, although nothing like it is left in the corpus.
 //!
-//! **Candidates** are the kept documents that share a band with the document
-//! ([`bands`](super::bands())), from buckets that are never cut. Each passes three tests, cheapest
-//! first: the sizes of the two sets allow the threshold; the signatures agree in at least half of
-//! their bins; the exact Jaccard similarity is above the threshold. Only the last can accept.
-//!
-//! **Screening.** The test by signatures saves merging two large sets, so only pairs with
-//! [`SCREENED_SHINGLES_PER_BIN`] shingles per bin take it: for small sets the merge is as cheap,
-//! and bins that were filled by copying repeat each other. A pair at exactly 0.7 agrees in each bin
-//! with probability 0.7, and in fewer than half of 130 bins with 6 in 10 million (the binomial's
-//! tail; one-permutation bins vary less than independent ones). That is nothing beside the 0.8% of
-//! such pairs that share no band.
+//! **Candidates** are the kept documents that share a feature with the document
+//! ([`Candidates`](super::Candidates)) and may be near-duplicates by a look at the index
+//! ([`screen`](super::screen)); each is compared with it exactly, which alone can accept it.
 //!
 //! **Passes.** An index of limited size holds the first kept documents only, as many as fit. All
 //! later documents are compared with those, and the next pass begins at the first that did not fit,
@@ -37,13 +29,13 @@ use std::time::{Duration, Instant};
 use corpus::Observer;
 use rayon::prelude::*;
 
-use super::bands::bands;
-use super::index::{LshIndex, MetBucket};
-use super::jaccard::{Jaccard, jaccard_above};
+use super::candidate_list::CandidateList;
+use super::candidates::{CandidateIndex, Featured, Method};
+use super::document_set::DocumentSet;
+use super::jaccard::jaccard_above;
 use super::rule::NearDuplicateRule;
-use super::signature::agreement;
 use super::signed::SignedCorpus;
-use super::stretch::{HOT_BUCKET_MEMBERS, HotBucket, HotBuckets, Removal, Stretch, StretchPlace};
+use super::stretch::{HOT_BUCKET_MEMBERS, HotBucket, Removal, Stretch, StretchPlace};
 use crate::CurationError;
 use crate::stop::stop_if_asked;
 
@@ -52,10 +44,6 @@ const STRETCH_DOCUMENTS: u32 = 1 << 16;
 
 /// Documents that are compared with the index at once.
 const BLOCK_DOCUMENTS: usize = 512;
-
-/// Two sets are screened by signature when they hold together this many shingles for each bin of a
-/// signature.
-const SCREENED_SHINGLES_PER_BIN: usize = 8;
 
 /// A bucket that a document meets with more members than this may be hot at the end of the block.
 const NEARLY_HOT_MEMBERS: u32 = HOT_BUCKET_MEMBERS - BLOCK_DOCUMENTS as u32;
@@ -69,7 +57,8 @@ const NEARLY_HOT_MEMBERS: u32 = HOT_BUCKET_MEMBERS - BLOCK_DOCUMENTS as u32;
 /// while let Some(stretch) = search.next_stretch(observer)? { /* write it down */ }
 /// ```
 ///
-/// It holds the index and one bit for each document.
+/// It holds the index and one bit for each document; the exact method also a table of counts, of an
+/// eighth of the bytes that the index is allowed.
 pub struct Search<'a> {
     corpus: &'a dyn SignedCorpus,
     rule: NearDuplicateRule,
@@ -84,10 +73,10 @@ pub struct Search<'a> {
     next: u32,
     /// See [`StretchPlace::indexed`]. Equal to `next` as long as the index takes documents in.
     indexed: u32,
+    /// How candidates are found, once it is needed.
+    method: Option<Method>,
     /// The index of this pass, once it is needed.
-    index: Option<LshIndex>,
-    /// Holds the kept documents of one block.
-    block_index: LshIndex,
+    index: Option<Box<dyn CandidateIndex>>,
 }
 
 impl<'a> Search<'a> {
@@ -106,8 +95,8 @@ impl<'a> Search<'a> {
             pass_start: 0,
             next: 0,
             indexed: 0,
+            method: None,
             index: None,
-            block_index: LshIndex::new(rule.layout, BLOCK_DOCUMENTS),
         }
     }
 
@@ -120,9 +109,9 @@ impl<'a> Search<'a> {
     /// Bytes of memory that the search holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.index.as_ref().map_or(0, LshIndex::bytes)
-            + self.block_index.bytes()
-            + size_of_val(&*self.removed.bits)
+        self.index.as_ref().map_or(0, |index| index.bytes())
+            + self.method.as_ref().map_or(0, Method::bytes)
+            + self.removed.bytes()
     }
 
     /// Takes a stretch for decided. To be called in order, for the stretches that
@@ -156,23 +145,48 @@ impl<'a> Search<'a> {
         observer: &dyn Observer,
     ) -> Result<Option<Stretch>, CurationError> {
         self.begin_pass_if_due();
-        if self.next == self.corpus.len() {
+        let corpus = self.corpus;
+        if self.next == corpus.len() {
             return Ok(None);
         }
+        let method = match self.method.take() {
+            Some(method) => method,
+            None => Method::new(&self.rule, corpus, self.index_bytes, observer)?,
+        };
         let mut index = match self.index.take() {
             Some(index) => index,
-            None => self.index_of_pass(observer)?,
+            None => self.index_of_pass(&method, observer)?,
         };
+        let mut block_index = method.empty_index();
+
         let start = self.next;
-        let end = self.corpus.len().min(start.saturating_add(STRETCH_DOCUMENTS));
+        let end = corpus.len().min(start.saturating_add(STRETCH_DOCUMENTS));
         let mut found = StretchFindings::default();
         while self.next < end {
             let before = self.decided;
             let block: Vec<u32> = self.not_removed(self.next..end).take(BLOCK_DOCUMENTS).collect();
-            self.decide_block(&block, end, &mut index, &mut found, observer)?;
+            let after = match block.last() {
+                Some(&last) if block.len() == BLOCK_DOCUMENTS => last + 1,
+                _ => end,
+            };
+            let block = featured(&method, corpus, &block);
+            let compared = self.compare_with_index(&block, &*index, observer)?;
+            let not_indexed = self.decide_block(
+                block,
+                compared,
+                &mut *index,
+                &mut *block_index,
+                &mut found,
+                observer,
+            )?;
+            if self.indexed == self.next {
+                self.indexed = not_indexed.unwrap_or(after);
+            }
+            self.next = after;
             observer.advance(self.decided - before);
         }
-        let hot_buckets = found.hot_buckets(&index);
+        let hot_buckets = found.hot_buckets(&*index);
+        self.method = Some(method);
         self.index = Some(index);
         Ok(Some(Stretch {
             place: StretchPlace {
@@ -198,139 +212,114 @@ impl<'a> Search<'a> {
     }
 
     /// The index of this pass with the documents that it holds already.
-    fn index_of_pass(&self, observer: &dyn Observer) -> Result<LshIndex, CurationError> {
-        let fitting = LshIndex::capacity_of(self.rule.layout, self.index_bytes);
-        let left = self.corpus.len() - self.pass_start;
-        let mut index = LshIndex::new(self.rule.layout, fitting.max(1).min(left as usize));
-        let kept: Vec<u32> = self
-            .not_removed(self.pass_start..self.indexed)
-            .filter(|&document| self.corpus.num_shingles(document) > 0)
-            .collect();
-        for block in kept.chunks(BLOCK_DOCUMENTS) {
+    fn index_of_pass(
+        &self,
+        method: &Method,
+        observer: &dyn Observer,
+    ) -> Result<Box<dyn CandidateIndex>, CurationError> {
+        let corpus = self.corpus;
+        let mut index = method.index(self.index_bytes, corpus, self.pass_start..corpus.len());
+        let held: Vec<u32> = self.not_removed(self.pass_start..self.indexed).collect();
+        for block in held.chunks(BLOCK_DOCUMENTS) {
             stop_if_asked(observer)?;
-            index.insert(block, &self.keys(block));
+            let mut block = featured(method, corpus, block);
+            block.retain(|document| !document.features.is_empty());
+            index.insert(&block);
         }
         Ok(index)
     }
 
-    /// Decides about the documents of a block, which are all up to the last of them, or up to `end`
-    /// where there are fewer than fit a block, that no earlier pass removed.
+    /// Compares the documents of a block with the index, on all threads. A witness found here is
+    /// earlier than any within the block.
+    fn compare_with_index(
+        &self,
+        block: &[Featured],
+        index: &dyn CandidateIndex,
+        observer: &dyn Observer,
+    ) -> Result<Vec<Found>, CurationError> {
+        let find = |candidates: &mut CandidateList, document: &Featured| {
+            stop_if_asked(observer)?;
+            Ok(self.find(document, index, candidates))
+        };
+        block.par_iter().map_init(CandidateList::default, find).collect()
+    }
+
+    /// Decides about the documents of a block, which were compared with the index, by comparing the
+    /// remaining ones with those that are kept of the block, in order. What fits the index enters
+    /// it; the first that does not is returned, and the documents from there on are left to the next
+    /// pass.
     fn decide_block(
         &mut self,
-        block: &[u32],
-        end: u32,
-        index: &mut LshIndex,
+        block: Vec<Featured>,
+        compared: Vec<Found>,
+        index: &mut dyn CandidateIndex,
+        block_index: &mut dyn CandidateIndex,
         found: &mut StretchFindings,
         observer: &dyn Observer,
-    ) -> Result<(), CurationError> {
-        let bands = self.rule.layout.bands;
-        let keys = self.keys(block);
-
-        // Against the index. A witness found here is earlier than any within the block.
-        let found_before: Result<Vec<Found>, CurationError> = block
-            .par_iter()
-            .zip(keys.par_chunks_exact(bands))
-            .map_init(Vec::new, |candidates, (&document, keys)| {
-                stop_if_asked(observer)?;
-                Ok(self.find(document, keys, index, candidates))
-            })
-            .collect();
-        let found_before = found_before?;
-
-        // Against what is kept of this block, in order. Where the index is full, later passes do
-        // this.
+    ) -> Result<Option<u32>, CurationError> {
         let mut filling = self.indexed == self.next;
-        let (mut kept, mut keys_of_kept) = (Vec::new(), Vec::new());
-        let mut candidates = Vec::new();
-        self.block_index.clear();
-        for ((&document, keys), before) in
-            block.iter().zip(keys.chunks_exact(bands)).zip(found_before)
-        {
+        let mut not_indexed = None;
+        let mut kept: Vec<Featured> = Vec::new();
+        let mut features_of_kept = 0;
+        let mut candidates = CandidateList::default();
+        block_index.reset(block.len(), block.iter().map(|document| document.features.len()).sum());
+        for (document, before) in block.into_iter().zip(compared) {
+            stop_if_asked(observer)?;
             let mut removal = before.removal;
             found.add_cost(before);
-            if removal.is_none() && !self.block_index.is_empty() {
-                let within = self.find(document, keys, &self.block_index, &mut candidates);
+            if removal.is_none() && !kept.is_empty() {
+                let within = self.find(&document, block_index, &mut candidates);
                 removal = within.removal;
                 found.add_cost(within);
             }
             if let Some(removal) = removal {
-                self.remove(document);
+                self.remove(removal.document);
                 found.removed.push(removal);
-            } else if filling && self.corpus.num_shingles(document) > 0 {
-                if index.room() == kept.len() {
-                    filling = false;
-                    self.indexed = document;
-                } else {
-                    self.block_index.insert(&[document], keys);
-                    kept.push(document);
-                    keys_of_kept.extend_from_slice(keys);
-                    self.decided += 1;
-                }
-            } else if filling {
-                // Without words, and so never a witness.
+                continue;
+            }
+            let features = document.features.len();
+            if filling && !index.has_room_for(kept.len() + 1, features_of_kept + features) {
+                filling = false;
+                not_indexed = Some(document.document);
+            }
+            if filling {
                 self.decided += 1;
+                // Without features, it can be nobody's witness.
+                if features > 0 {
+                    block_index.insert(std::slice::from_ref(&document));
+                    features_of_kept += features;
+                    kept.push(document);
+                }
             }
         }
-        index.insert(&kept, &keys_of_kept);
-
-        let is_last = block.len() < BLOCK_DOCUMENTS;
-        self.next = block.last().filter(|_| !is_last).map_or(end, |&last| last + 1);
-        if filling {
-            self.indexed = self.next;
-        }
-        Ok(())
-    }
-
-    /// The keys of the bands of documents, one document after another.
-    fn keys(&self, documents: &[u32]) -> Vec<u32> {
-        documents
-            .par_iter()
-            .with_min_len(32)
-            .flat_map_iter(|&document| bands(self.corpus.signature(document), self.rule.layout))
-            .collect()
+        index.insert(&kept);
+        Ok(not_indexed)
     }
 
     /// Finds the earliest document of `index` that `document` is a near-duplicate of.
     fn find(
         &self,
-        document: u32,
-        keys: &[u32],
-        index: &LshIndex,
-        candidates: &mut Vec<u32>,
+        document: &Featured,
+        index: &dyn CandidateIndex,
+        candidates: &mut CandidateList,
     ) -> Found {
         let mut found = Found::default();
-        if self.corpus.num_shingles(document) == 0 {
+        if document.features.is_empty() {
             return found;
         }
         let started = Instant::now();
-        index.candidates(keys, NEARLY_HOT_MEMBERS, candidates, &mut found.nearly_hot);
-        found.removal = candidates.iter().find_map(|&witness| {
-            let jaccard = self.compare(document, witness)?;
-            Some(Removal { document, witness, jaccard })
+        let met = &mut found.nearly_hot;
+        index.candidates(document, NEARLY_HOT_MEMBERS, candidates, met);
+        let shingles = self.corpus.shingles(document.document);
+        found.removal = candidates.as_slice().iter().find_map(|&witness| {
+            let theirs = self.corpus.shingles(witness);
+            let jaccard = jaccard_above(shingles, theirs, self.rule.threshold)?;
+            Some(Removal { document: document.document, witness, jaccard })
         });
         if !found.nearly_hot.is_empty() {
             found.hot_bucket_time = started.elapsed();
         }
         found
-    }
-
-    /// The exact similarity of two documents, if it is above the threshold.
-    fn compare(&self, document: u32, candidate: u32) -> Option<Jaccard> {
-        let (size, candidate_size) =
-            (self.corpus.num_shingles(document), self.corpus.num_shingles(candidate));
-        if !self.rule.threshold.allows_sizes(size, candidate_size) {
-            return None;
-        }
-        let bins = self.rule.bins();
-        if size + candidate_size >= SCREENED_SHINGLES_PER_BIN * bins {
-            let agreeing =
-                agreement(self.corpus.signature(document), self.corpus.signature(candidate));
-            if 2 * agreeing < bins {
-                return None;
-            }
-        }
-        let (left, right) = (self.corpus.shingles(document), self.corpus.shingles(candidate));
-        jaccard_above(left, right, self.rule.threshold)
     }
 
     fn remove(&mut self, document: u32) {
@@ -343,11 +332,20 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Documents with their features, made on all threads.
+fn featured(method: &Method, corpus: &dyn SignedCorpus, documents: &[u32]) -> Vec<Featured> {
+    documents
+        .par_iter()
+        .with_min_len(32)
+        .map(|&document| method.featured(corpus, document))
+        .collect()
+}
+
 /// The outcome of one document's comparison with one index.
 #[derive(Default)]
 struct Found {
     removal: Option<Removal>,
-    nearly_hot: Vec<MetBucket>,
+    nearly_hot: Vec<u64>,
     /// Time of the comparison, where it met a bucket that is nearly hot.
     hot_bucket_time: Duration,
 }
@@ -356,7 +354,7 @@ struct Found {
 #[derive(Default)]
 struct StretchFindings {
     removed: Vec<Removal>,
-    nearly_hot: BTreeSet<MetBucket>,
+    nearly_hot: BTreeSet<u64>,
     hot_bucket_time: Duration,
 }
 
@@ -367,69 +365,12 @@ impl StretchFindings {
     }
 
     /// Those of the met buckets that are hot by now.
-    fn hot_buckets(&self, index: &LshIndex) -> Vec<HotBucket> {
-        let count = |&bucket: &MetBucket| {
-            let (members, oldest) = index.size_and_oldest(bucket);
+    fn hot_buckets(&self, index: &dyn CandidateIndex) -> Vec<HotBucket> {
+        let count = |&key: &u64| {
+            let (members, oldest) = index.size_and_oldest(key);
             let example = oldest.filter(|_| members > HOT_BUCKET_MEMBERS)?;
-            let key = u64::from(bucket.band) << 32 | u64::from(bucket.key);
             Some(HotBucket { key, members, example })
         };
         self.nearly_hot.iter().filter_map(count).collect()
     }
-}
-
-/// A set of documents, one bit for each of the corpus.
-struct DocumentSet {
-    bits: Vec<u64>,
-}
-
-impl DocumentSet {
-    fn empty(num_documents: u32) -> Self {
-        Self { bits: vec![0; (num_documents as usize).div_ceil(64)] }
-    }
-
-    fn insert(&mut self, document: u32) {
-        self.bits[document as usize / 64] |= 1 << (document % 64);
-    }
-
-    fn contains(&self, document: u32) -> bool {
-        self.bits[document as usize / 64] >> (document % 64) & 1 == 1
-    }
-}
-
-/// The decision on every document.
-#[derive(Debug)]
-pub struct NearDuplicates {
-    /// For each document, why it is removed; `None` where it is kept.
-    pub removed: Vec<Option<Removal>>,
-    /// Buckets with more than [`HOT_BUCKET_MEMBERS`] kept members, largest first.
-    pub hot_buckets: Vec<HotBucket>,
-    /// Time of all threads spent on documents that met such a bucket.
-    pub hot_bucket_time: Duration,
-}
-
-/// Decides about all documents at once, with an index as large as they need.
-///
-/// The observer hears the number of documents that are decided.
-///
-/// # Errors
-///
-/// [`CurationError::Stopped`] when the observer asked for it.
-pub fn near_duplicates(
-    corpus: &dyn SignedCorpus,
-    rule: &NearDuplicateRule,
-    observer: &dyn Observer,
-) -> Result<NearDuplicates, CurationError> {
-    let mut search = Search::new(corpus, rule, u64::MAX);
-    let mut removed = vec![None; corpus.len() as usize];
-    let mut hot_buckets = HotBuckets::default();
-    let mut hot_bucket_time = Duration::ZERO;
-    while let Some(stretch) = search.next_stretch(observer)? {
-        hot_buckets.add(&stretch);
-        hot_bucket_time += stretch.hot_bucket_time;
-        for removal in stretch.removed {
-            removed[removal.document as usize] = Some(removal);
-        }
-    }
-    Ok(NearDuplicates { removed, hot_buckets: hot_buckets.largest_first(), hot_bucket_time })
 }

@@ -1,45 +1,19 @@
 //! Cutting a text into the set of its word 5-grams.
 //!
-//! A *word* is a maximal run of Unicode letters, digits and underscores ([`char::is_alphanumeric`]
-//! or `_`), lower-cased as [`str::to_lowercase`] does it. A *shingle* is a run of consecutive
-//! words, five by default, held as a 64-bit hash; a text is compared by the sorted set of its
-//! distinct shingles. A text of fewer words than a shingle has is one shingle as a whole, and a
-//! text without words has none and so resembles nothing. Scripts that write no spaces make one long
-//! word of a sentence, so near-duplicates in them are not found.
+//! A *shingle* is a run of consecutive [words](super::words), five by default, held as a 64-bit
+//! hash; a text is compared by the sorted set of its distinct shingles. A text of fewer words than
+//! a shingle has is one shingle as a whole, and a text without words has none and so resembles
+//! nothing. Scripts that write no spaces make one long word of a sentence, so near-duplicates in
+//! them are not found.
 //!
 //! The paper says only "Jaccard similarity greater than 0.7" and not of what; the tool that was
 //! published with it used character 5-grams. Words are the usual reading since then, and five of
 //! them make a chance match rare.
-//!
-//! Splitting text into words is the cost of the whole near-duplicate stage, so it happens once per
-//! document, byte by byte through a table, without an allocation per word; only words with a
-//! character beyond ASCII take a slower path.
 
 use std::num::NonZeroUsize;
 
-use crate::word_hash::{WordState, hash_short_text, hash_word, words_to_runs};
-
-/// Entry of [`FOLD`] for an ASCII character that is no part of a word.
-const SEPARATOR: u8 = 0;
-
-/// Entry of [`FOLD`] for a byte of a character beyond ASCII.
-const NOT_ASCII: u8 = 0xFF;
-
-/// For each byte: itself in lower case where it is part of a word, else what it is instead.
-const FOLD: [u8; 256] = {
-    let mut fold = [SEPARATOR; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        fold[byte] = match byte as u8 {
-            b'A'..=b'Z' => byte as u8 | 0x20,
-            b'a'..=b'z' | b'0'..=b'9' | b'_' => byte as u8,
-            0x80.. => NOT_ASCII,
-            _ => SEPARATOR,
-        };
-        byte += 1;
-    }
-    fold
-};
+use super::words::push_word_hashes;
+use crate::word_hash::{hash_short_text, words_to_runs};
 
 /// Puts the sorted, distinct shingle hashes of `text` into `out`, whose former content is lost.
 ///
@@ -55,76 +29,81 @@ pub fn shingles(text: &str, shingle_words: NonZeroUsize, out: &mut Vec<u64>) {
     } else {
         words_to_runs(out, shingle_words.get());
     }
-    out.sort_unstable();
-    out.dedup();
+    sort_and_dedup(out);
 }
 
-/// Pushes the hash of each word of `text`, in order.
-fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
-    let bytes = text.as_bytes();
-    let mut state = WordState::EMPTY;
-    let mut at = 0;
-    while at < bytes.len() {
-        match FOLD[usize::from(bytes[at])] {
-            SEPARATOR => {
-                out.extend(state.end_word());
-                at += 1;
+/// The largest number of top bits by which hashes are distributed before they are sorted.
+const MAX_BUCKET_BITS: u32 = 12;
+
+/// Larger buckets are sorted by themselves.
+const SMALL_BUCKET: u32 = 16;
+
+/// Sorts hashes and removes repeated ones.
+///
+/// They are distributed by their top bits over about as many buckets as there are hashes. As hashes
+/// fill them evenly, nearly all are in order then, and one pass of insertions moves the others.
+fn sort_and_dedup(hashes: &mut Vec<u64>) {
+    let num_hashes = hashes.len();
+    if num_hashes < 16 {
+        hashes.sort_unstable();
+        hashes.dedup();
+        return;
+    }
+    let bits = (num_hashes.ilog2() + 1).min(MAX_BUCKET_BITS);
+    let bucket_of = |hash: u64| (hash >> (u64::BITS - bits)) as usize;
+
+    // First how many fall into each bucket, then where it begins.
+    let mut buckets = [0_u32; 1 << MAX_BUCKET_BITS];
+    let buckets = &mut buckets[..1 << bits];
+    for &hash in &*hashes {
+        buckets[bucket_of(hash)] += 1;
+    }
+    let (mut start, mut largest) = (0, 0);
+    for bucket in &mut *buckets {
+        largest = largest.max(*bucket);
+        start += std::mem::replace(bucket, start);
+    }
+
+    // The distributed hashes stand behind the given ones; each bucket's number becomes its end.
+    hashes.resize(2 * num_hashes, 0);
+    let (given, distributed) = hashes.split_at_mut(num_hashes);
+    for &hash in &*given {
+        let place = &mut buckets[bucket_of(hash)];
+        distributed[*place as usize] = hash;
+        *place += 1;
+    }
+    if largest > SMALL_BUCKET {
+        let mut start = 0;
+        for &end in &*buckets {
+            if end - start > SMALL_BUCKET {
+                distributed[start as usize..end as usize].sort_unstable();
             }
-            NOT_ASCII => {
-                let character = text[at..].chars().next().expect("a text position before its end");
-                if is_word_character(character) {
-                    // All of this word before `at` is ASCII: else it would have come here earlier.
-                    let before =
-                        bytes[..at].iter().rev().take_while(|&&byte| is_ascii_word(byte)).count();
-                    let word = leading_word(&text[at - before..]);
-                    out.push(hash_of_lower_case(word));
-                    state = WordState::EMPTY;
-                    at += word.len() - before;
-                } else {
-                    out.extend(state.end_word());
-                    at += character.len_utf8();
-                }
-            }
-            folded => {
-                state = state.absorb(folded);
-                at += 1;
-            }
+            start = end;
         }
     }
-    out.extend(state.end_word());
-}
-
-/// The hash of one word in any script: that of the bytes of `word.to_lowercase()`.
-fn hash_of_lower_case(word: &str) -> u64 {
-    // The one character whose lower case depends on its neighbors is the capital sigma.
-    if word.contains('Σ') {
-        return hash_word(word.to_lowercase().bytes());
+    for place in 1..num_hashes {
+        let hash = distributed[place];
+        let mut free = place;
+        while free > 0 && distributed[free - 1] > hash {
+            distributed[free] = distributed[free - 1];
+            free -= 1;
+        }
+        distributed[free] = hash;
     }
-    let lower = word.chars().flat_map(char::to_lowercase);
-    hash_word(lower.flat_map(|character| {
-        let mut utf8 = [0; 4];
-        let length = character.encode_utf8(&mut utf8).len();
-        utf8.into_iter().take(length)
-    }))
-}
 
-/// The word that `text` begins with.
-fn leading_word(text: &str) -> &str {
-    let end = text.find(|character| !is_word_character(character)).unwrap_or(text.len());
-    &text[..end]
-}
-
-fn is_word_character(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
-}
-
-fn is_ascii_word(byte: u8) -> bool {
-    !matches!(FOLD[usize::from(byte)], SEPARATOR | NOT_ASCII)
+    // Back to the front, each once: a repeated one is written over by the next.
+    let mut distinct = 1;
+    given[0] = distributed[0];
+    for pair in distributed.windows(2) {
+        given[distinct.min(num_hashes - 1)] = pair[1];
+        distinct += usize::from(pair[0] != pair[1]);
+    }
+    hashes.truncate(distinct);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{BTreeSet, HashSet};
 
     use proptest::prelude::*;
 
@@ -144,12 +123,6 @@ mod tests {
             .filter(|word| !word.is_empty())
             .map(str::to_lowercase)
             .collect()
-    }
-
-    fn word_hashes(text: &str) -> Vec<u64> {
-        let mut out = Vec::new();
-        push_word_hashes(text, &mut out);
-        out
     }
 
     #[test]
@@ -176,18 +149,6 @@ mod tests {
         assert!(set.is_sorted());
     }
 
-    #[test]
-    fn words_in_every_script_are_lower_cased_as_std_does() {
-        // Sharp s, dotted capital I, the kelvin sign, final and inner sigma, a digit beyond ASCII,
-        // a title-case digraph.
-        let text = "STRASSE Straße İstanbul 300\u{212A} ΟΔΥΣΣΕΥΣ ΣΑΣ x٣ ǅ naïveté ÉTÉ_été";
-        let expected: Vec<u64> =
-            plain_words(text).iter().map(|word| hash_word(word.bytes())).collect();
-        assert_eq!(word_hashes(text), expected);
-        assert_eq!(word_hashes("ΟΔΥΣΣΕΥΣ"), word_hashes("οδυσσευς"));
-        assert_eq!(word_hashes("\u{212A}"), word_hashes("k"));
-    }
-
     proptest! {
         #[test]
         fn any_text_gives_the_distinct_windows_of_its_words(
@@ -202,9 +163,17 @@ mod tests {
                 words.windows(5).map(<[String]>::to_vec).collect()
             };
             prop_assert_eq!(shingle_set(&text).len(), expected.len());
-            let expected_words: Vec<u64> =
-                words.iter().map(|word| hash_word(word.bytes())).collect();
-            prop_assert_eq!(word_hashes(&text), expected_words);
+        }
+
+        #[test]
+        fn hashes_are_sorted_as_std_does(
+            hashes in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..3, Just(u64::MAX)], 0..400),
+            repeats in 1_usize..60,
+        ) {
+            let mut hashes = hashes.repeat(repeats);
+            let expected: Vec<u64> = BTreeSet::from_iter(hashes.iter().copied()).into_iter().collect();
+            sort_and_dedup(&mut hashes);
+            prop_assert_eq!(hashes, expected);
         }
     }
 }

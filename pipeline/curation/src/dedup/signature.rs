@@ -11,7 +11,7 @@
 //! tokens has fewer shingles than the signature has bins, so without this step most near-duplicates
 //! among the shortest documents would be missed.
 
-use crate::word_hash::mix;
+use crate::word_hash::{K, mix};
 
 /// The largest number of bins of a signature.
 const MAX_BINS: usize = 256;
@@ -32,11 +32,12 @@ pub fn signature(shingles: &[u64], seed: u64, out: &mut [u32]) {
     assert!((1..=MAX_BINS).contains(&out.len()), "a signature of {} bins", out.len());
     let bins = out.len() as u64;
     out.fill(EMPTY);
+    // A shingle is a hash already, so its upper half picks the bin, and the upper half of its
+    // product with a random odd number, which the lower bits decide, is the value.
+    let factor = mix(seed) | 1;
     for &shingle in shingles {
-        let hash = mix(shingle ^ seed);
-        // The upper half picks the bin by a multiplication, the lower half is the value.
-        let bin = (((hash >> 32) * bins) >> 32) as usize;
-        let value = (hash as u32).min(EMPTY - 1);
+        let bin = (((shingle >> 32) * bins) >> 32) as usize;
+        let value = ((shingle.wrapping_mul(factor) >> 32) as u32).min(EMPTY - 1);
         out[bin] = out[bin].min(value);
     }
     densify(seed, out);
@@ -50,22 +51,36 @@ fn densify(seed: u64, values: &mut [u32]) {
         filled[bin / 64] |= u64::from(value != EMPTY) << (bin % 64);
     }
     let bins = values.len() as u64;
-    for bin in 0..values.len() {
-        let mut probe = 0_u64;
-        while values[bin] == EMPTY {
-            let hash = mix(seed ^ ((bin as u64) << 32 | probe));
-            let source = (((hash >> 32) * bins) >> 32) as usize;
-            if filled[source / 64] >> (source % 64) & 1 == 1 {
-                values[bin] = values[source];
+    for (word, filled_here) in filled.into_iter().enumerate() {
+        let mut empty = !filled_here;
+        while empty != 0 {
+            let bin = 64 * word + empty.trailing_zeros() as usize;
+            if bin >= values.len() {
+                return;
             }
-            probe += 1;
+            values[bin] = values[first_filled(&filled, mix(seed ^ bin as u64), bins)];
+            empty &= empty - 1;
         }
     }
 }
 
-/// The number of bins in which two signatures agree.
-pub(super) fn agreement(left: &[u32], right: &[u32]) -> usize {
-    left.iter().zip(right).map(|(a, b)| u32::from(a == b)).sum::<u32>() as usize
+/// The first filled bin of a probe sequence, the upper parts of a linear congruential generator.
+///
+/// Four probes are made at once: which of them is the first to hit cannot be foreseen, but that one
+/// does nearly always.
+fn first_filled(filled: &[u64; MAX_BINS / 64], mut probe: u64, bins: u64) -> usize {
+    loop {
+        let mut sources = [0; 4];
+        let mut hits = 0_u32;
+        for (number, source) in sources.iter_mut().enumerate() {
+            *source = (((probe >> 32) * bins) >> 32) as usize;
+            hits |= ((filled[*source / 64] >> (*source % 64) & 1) as u32) << number;
+            probe = probe.wrapping_mul(K).wrapping_add(1);
+        }
+        if hits != 0 {
+            return sources[hits.trailing_zeros() as usize];
+        }
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +94,10 @@ mod tests {
         let mut out = [0; BINS];
         signature(&shingles, 7, &mut out);
         out
+    }
+
+    fn agreement(left: &[u32], right: &[u32]) -> usize {
+        left.iter().zip(right).filter(|(a, b)| a == b).count()
     }
 
     #[test]

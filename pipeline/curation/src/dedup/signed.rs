@@ -58,7 +58,7 @@ pub fn sign(
     shingles(text, rule.shingle_words, shingles_out);
     if shingles_out.is_empty() {
         signature_out.fill(0);
-    } else {
+    } else if !signature_out.is_empty() {
         signature(shingles_out, rule.seed, signature_out);
     }
 }

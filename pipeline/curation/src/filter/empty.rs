@@ -1,8 +1,6 @@
 //! Drops documents without text, whatever else is configured: a shard holds no document of zero
 //! tokens.
 
-use corpus::Document;
-
 use super::{DropReason, Filter, Verdict};
 
 /// Drops a text that is empty or white space only, by Unicode's definition of white space.
@@ -10,11 +8,7 @@ use super::{DropReason, Filter, Verdict};
 pub struct EmptyFilter;
 
 impl Filter for EmptyFilter {
-    fn judge(&self, document: &Document) -> Verdict {
-        if document.text.trim().is_empty() {
-            Verdict::Drop(DropReason::Empty)
-        } else {
-            Verdict::Keep
-        }
+    fn judge(&self, text: &str) -> Verdict {
+        if text.trim().is_empty() { Verdict::Drop(DropReason::Empty) } else { Verdict::Keep }
     }
 }

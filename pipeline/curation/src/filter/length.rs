@@ -2,23 +2,37 @@
 //!
 //! Encoding a whole corpus to find its few short documents would be waste. The tokenizer tells from
 //! a count of words that a text surely has 128 tokens, and the count ends at the 128th. Only what
-//! has fewer words is encoded, and of that no more than it takes: the beginning tells of a long
-//! text.
+//! has fewer words is encoded; its tokens are handed on, so that nothing is encoded twice.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use corpus::Document;
 use corpus::tokenizer::{EncodeScratch, Tokenizer};
 
 use super::{DropReason, Filter, Verdict};
+
+/// Tokens that are handed on at most. A text of few words and more tokens than this is one endless
+/// word: the encoder is stopped there, and starts on it again when the shard is written.
+const MAX_HANDED_ON: usize = 1 << 16;
 
 /// Drops a document of fewer than a number of tokens; the token that ends a document does not
 /// count.
 pub struct LengthFilter {
     min_tokens: NonZeroUsize,
     tokenizer: Arc<dyn Tokenizer>,
+}
+
+/// What is known of a text's length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Length {
+    /// It has fewer tokens than are asked for.
+    TooShort,
+    /// It has as many, or more.
+    Enough {
+        /// All of them, where the text had to be encoded.
+        tokens: Option<Vec<u32>>,
+    },
 }
 
 impl LengthFilter {
@@ -28,38 +42,49 @@ impl LengthFilter {
         Self { min_tokens, tokenizer }
     }
 
-    fn has_enough_tokens(&self, text: &str) -> bool {
+    /// Whether a text is long enough, and its tokens where that took encoding it.
+    #[must_use]
+    pub fn measure(&self, text: &str) -> Length {
         let min_tokens = self.min_tokens.get();
         if self.tokenizer.surely_has(text, min_tokens) {
-            return true;
+            return Length::Enough { tokens: None };
         }
-        let mut found = 0;
-        let mut count = |tokens: &[u32]| {
-            found += tokens.len();
-            if found < min_tokens { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let mut found = Vec::new();
+        let mut is_whole = true;
+        let mut take = |tokens: &[u32]| {
+            found.extend_from_slice(tokens);
+            if found.len() < MAX_HANDED_ON.max(min_tokens) {
+                return ControlFlow::Continue(());
+            }
+            is_whole = false;
+            ControlFlow::Break(())
         };
+        let encoded = self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut take);
         // A text that cannot be encoded stays: the stage that needs its tokens tells of it.
-        let encoded = self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut count);
-        encoded.is_err() || found >= min_tokens
+        if encoded.is_err() {
+            return Length::Enough { tokens: None };
+        }
+        if found.len() < min_tokens {
+            Length::TooShort
+        } else {
+            Length::Enough { tokens: is_whole.then_some(found) }
+        }
     }
 }
 
 impl Filter for LengthFilter {
-    fn judge(&self, document: &Document) -> Verdict {
-        if self.has_enough_tokens(&document.text) {
-            Verdict::Keep
-        } else {
-            Verdict::Drop(DropReason::TooShort)
+    fn judge(&self, text: &str) -> Verdict {
+        match self.measure(text) {
+            Length::Enough { .. } => Verdict::Keep,
+            Length::TooShort => Verdict::Drop(DropReason::TooShort),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
+    use corpus::CorpusError;
     use corpus::tokenizer::{Encoded, Sink};
-    use corpus::{CorpusError, Provenance};
 
     use super::*;
 
@@ -105,27 +130,27 @@ mod tests {
         }
     }
 
-    fn verdict(text: &str) -> Verdict {
-        let four = NonZeroUsize::new(4).unwrap();
-        let provenance =
-            Provenance { source: "s".into(), file: Path::new("f").into(), line: None, id: None };
-        LengthFilter::new(four, Arc::new(Characters)).judge(&Document {
-            provenance,
-            title: None,
-            text: text.to_owned(),
-        })
+    fn filter() -> LengthFilter {
+        LengthFilter::new(NonZeroUsize::new(4).unwrap(), Arc::new(Characters))
     }
 
     #[test]
     fn the_limit_itself_is_long_enough() {
-        assert_eq!(verdict("ab cd"), Verdict::Keep);
-        assert_eq!(verdict("ab c"), Verdict::Drop(DropReason::TooShort));
-        assert_eq!(verdict(""), Verdict::Drop(DropReason::TooShort));
+        let tokens = "abcd".chars().map(u32::from).collect();
+        assert_eq!(filter().measure("ab cd"), Length::Enough { tokens: Some(tokens) });
+        assert_eq!(filter().measure("ab c"), Length::TooShort);
+        assert_eq!(filter().judge(""), Verdict::Drop(DropReason::TooShort));
     }
 
     #[test]
     fn a_text_with_words_enough_is_not_encoded() {
-        assert_eq!(verdict("a b c d"), Verdict::Keep);
-        assert_eq!(verdict(&"word ".repeat(1000)), Verdict::Keep);
+        assert_eq!(filter().measure("a b c d"), Length::Enough { tokens: None });
+        assert_eq!(filter().judge(&"word ".repeat(1000)), Verdict::Keep);
+    }
+
+    #[test]
+    fn of_an_endless_word_no_tokens_are_handed_on() {
+        let word = "x".repeat(MAX_HANDED_ON);
+        assert_eq!(filter().measure(&word), Length::Enough { tokens: None });
     }
 }

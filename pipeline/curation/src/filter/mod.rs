@@ -1,23 +1,63 @@
-//! Filters: verdicts on a document by itself, without regard to any other.
+//! Filters: verdicts on a document's text by itself, without regard to any other.
 //!
 //! A filter answers *keep*, or *drop with a reason*; the reasons of all stages are the
 //! [`DropReason`]s, and every dropped document is counted under its reason and listed.
 
 mod empty;
+mod language;
 mod length;
 
 use std::fmt;
+use std::sync::Arc;
 
-use corpus::Document;
 use serde::{Deserialize, Serialize};
 
-pub use empty::EmptyFilter;
-pub use length::LengthFilter;
+use crate::CurationPlan;
 
-/// A judgment of single documents.
+pub use empty::EmptyFilter;
+pub(crate) use language::known_languages;
+pub use language::{LanguageConfig, LanguageFilter, Undetermined};
+pub use length::{Length, LengthFilter};
+
+/// A judgment of single texts.
 pub trait Filter: Sync {
-    /// Whether `document` stays in the corpus.
-    fn judge(&self, document: &Document) -> Verdict;
+    /// Whether the document of this text stays in the corpus.
+    fn judge(&self, text: &str) -> Verdict;
+}
+
+/// The filters of a plan.
+pub(crate) struct Filters {
+    empty: EmptyFilter,
+    language: Option<LanguageFilter>,
+    length: Option<LengthFilter>,
+}
+
+impl Filters {
+    /// The filters that a plan has on.
+    pub(crate) fn new(plan: &CurationPlan) -> Self {
+        let length = |min_tokens| LengthFilter::new(min_tokens, Arc::clone(&plan.tokenizer));
+        Self {
+            empty: EmptyFilter,
+            language: plan.language.clone(),
+            length: plan.min_tokens.map(length),
+        }
+    }
+
+    /// The first reason for which the document of this text goes; where it stays and was encoded to
+    /// tell, all its tokens.
+    pub(crate) fn judge(&self, text: &str) -> (Option<DropReason>, Option<Vec<u32>>) {
+        if let Verdict::Drop(reason) = self.empty.judge(text) {
+            return (Some(reason), None);
+        }
+        if let Some(Verdict::Drop(reason)) = self.language.as_ref().map(|it| it.judge(text)) {
+            return (Some(reason), None);
+        }
+        match self.length.as_ref().map(|length| length.measure(text)) {
+            Some(Length::TooShort) => (Some(DropReason::TooShort), None),
+            Some(Length::Enough { tokens }) => (None, tokens),
+            None => (None, None),
+        }
+    }
 }
 
 /// What a stage says of a document.
@@ -39,6 +79,8 @@ pub enum DropReason {
     Empty,
     /// The record's text is `null`.
     NullText,
+    /// The text is in a language that is not asked for.
+    Language,
     /// The text has fewer tokens than the least that is asked for.
     TooShort,
     /// An earlier document has the same text, byte by byte.
@@ -58,12 +100,33 @@ impl DropReason {
         match self {
             Self::Empty => "empty",
             Self::NullText => "null_text",
+            Self::Language => "language",
             Self::TooShort => "too_short",
             Self::ExactDuplicate => "exact_duplicate",
             Self::Contaminated => "contaminated",
             Self::Title => "title",
             Self::NearDuplicate => "near_duplicate",
         }
+    }
+}
+
+impl DropReason {
+    /// All reasons, in the order in which stages find them.
+    pub const ALL: [Self; 8] = [
+        Self::Empty,
+        Self::NullText,
+        Self::Language,
+        Self::TooShort,
+        Self::ExactDuplicate,
+        Self::Contaminated,
+        Self::Title,
+        Self::NearDuplicate,
+    ];
+
+    /// The reason of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 

@@ -4,6 +4,18 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn parse(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
+    RecordParser::new(keys).parse(line)
+}
+
+fn parse_replacing(line: &[u8], keys: &JsonlConfig) -> Result<Record, Fault> {
+    RecordParser::new(keys).parse_replacing(line)
+}
+
+fn breaks_off(line: &[u8], keys: &JsonlConfig) -> bool {
+    RecordParser::new(keys).breaks_off(line)
+}
+
 fn parsed(line: &str) -> Result<Record, Fault> {
     parse(line.as_bytes(), &JsonlConfig::default())
 }
@@ -35,9 +47,7 @@ fn number_that_identifies_is_kept_as_it_is_written() {
     {
         for line in [
             format!(r#"{{"id": {number}, "text": "a"}}"#),
-            format!(
-                r#"{{"text":"\"id\":3 {{","b":{{"id":[4.5]}},"id":2.5,"\u0069d" : {number} }}"#
-            ),
+            format!(r#"{{"text":"\"id\":3 {{","b":{{"id":[4.5]}},"\u0069d" : {number} }}"#),
         ] {
             assert_eq!(id_of(&line).as_deref(), Some(number), "{line}");
         }
@@ -66,14 +76,100 @@ fn title_is_read_only_where_its_key_is_configured() {
 }
 
 #[test]
-fn last_of_equal_keys_counts() {
-    assert_eq!(text_of(r#"{"text": 1, "text": "first", "text": "last"}"#), "last");
+fn key_that_matters_and_stands_twice_is_a_fault() {
+    let titled = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
+    for (line, key) in [
+        (r#"{"text": 1, "text": "first", "text": "last"}"#, "text"),
+        (r#"{"text": "first", "te\u0078t": "last"}"#, "text"),
+        (r#"{"text": null, "text": "last"}"#, "text"),
+        (r#"{"id": null, "text": "a", "id": 7}"#, "id"),
+        (r#"{"title": null, "text": "a", "title": "b"}"#, "title"),
+    ] {
+        let reason = parse(line.as_bytes(), &titled).unwrap_err().reason;
+        assert_eq!(reason, RejectReason::DuplicateKey { key: key.to_owned() }, "{line}");
+        assert!(reason.to_string().contains("stands there twice"), "{reason}");
+    }
+    assert_eq!(text_of(r#"{"a": 1, "a": 2, "text": "a", "title": "b", "title": "c"}"#), "a");
+}
+
+#[test]
+fn fast_road_reads_what_the_close_look_reads() {
+    let pieces = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        "{}",
+        "[]",
+        "\"text\": ",
+        "\"id\":",
+        "\"title\":",
+        "\"a\": ",
+        "\"a\": {\"b\": [1, {}], \"c\": \"d\"}, ",
+        "\"\"",
+        "\"a\"",
+        "\"é\\n\\u00e9\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\\ud83d\"",
+        "\"\\ude00\\ud83d\"",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "\"\\\"\\\\\\/\\b\\f\\r\\t\"",
+        "null",
+        "nul",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "01",
+        "1.",
+        "1.50",
+        "-7e2",
+        "1E+3",
+        "1e",
+        "1e999",
+        "-",
+        " ",
+        "\t",
+        "\r",
+        "\u{feff}",
+    ]);
+    let titled = JsonlConfig { title_key: Some("title".to_owned()), ..JsonlConfig::default() };
+    let check = |line: &str| {
+        if let Some(record) = scan::record(line, &titled, &mut String::new()) {
+            assert_eq!(Ok(record), parse_closely(line, &titled), "{line}");
+        }
+    };
+    let config = ProptestConfig::with_cases(4_000);
+    proptest!(config, |(pieces in prop::collection::vec(pieces, 0..12), key: bool, close: bool)| {
+        let (open, end) = (if key { "{\"text\": " } else { "{" }, if close { "}" } else { "" });
+        check(&format!("{open}{}{end}", pieces.concat()));
+    });
+    let deep = |depth: usize| {
+        format!(r#"{{"a": {}{}, "text": "b"}}"#, "[".repeat(depth), "]".repeat(depth))
+    };
+    let number = "1".repeat(400);
+    for line in [
+        r#"{"a": [1, {"b": [], "c": {"d": "e"}}, [[]]], "text": "f", "id": {"g": null}}"#,
+        r#" { "text" : "\u00e9\ud83d\ude00\n\\" , "id" : -0.10 , "title" : null } "#,
+        &deep(64),
+        &deep(65),
+        &deep(300),
+        &format!(r#"{{"text": "a", "id": {number}}}"#),
+    ] {
+        check(line);
+    }
+    let read = |line: &str| scan::record(line, &titled, &mut String::new()).is_some();
+    assert!(read(r#"{"a": [1, {"b": [], "c": {"d": "e"}}, [[]]], "text": "f\n", "id": null}"#));
+    assert!(!read(r#"{"text": "a", "text": "b"}"#));
 }
 
 #[test]
 fn missing_key_is_told_with_the_keys_there_are_and_the_longest_string() {
     let found = |line| match reason_of(line) {
-        RejectReason::MissingKey { key, present, longest } => {
+        RejectReason::MissingKey { key, present, longest, .. } => {
             assert_eq!(key, "text");
             (present.to_string(), longest)
         }

@@ -265,6 +265,27 @@ fn inputs_of_another_kind_are_refused_by_name_and_with_a_remedy() {
 }
 
 #[test]
+fn files_of_records_are_no_text() {
+    let input = Input::new(&[
+        ("a.jsonl", LINE),
+        ("a.jsonl.gz", &gzip(LINE)),
+        ("a.ndjson", LINE),
+        ("a.parquet", b"PAR1"),
+        ("a.json", b"{\n}"),
+    ]);
+    let source =
+        |name: &str| SourceConfig { paths: vec![input.path(name)], ..input.text(&[], &[]) };
+    for name in ["a.jsonl", "a.jsonl.gz", "a.ndjson", "a.parquet", "a.[jn]*l"] {
+        let error = Sources::open(&[source(name)], ReadPolicy::default()).unwrap_err();
+        let message = input.message(&error);
+        assert!(message.contains("in a source of text, which would read it as one"), "{message}");
+    }
+    let included = Sources::open(&[input.text(&["*.jsonl"], &[])], ReadPolicy::default());
+    assert!(matches!(included, Err(CorpusError::UnreadForm { .. })));
+    assert_eq!(texts(source("a.json")), ["{\n}"], "a text may be JSON");
+}
+
+#[test]
 fn file_that_is_named_twice_is_refused_under_whatever_name() {
     let input = Input::new(&[("in/a.jsonl", LINE), ("in/b.jsonl", LINE)]);
     std::os::unix::fs::symlink(input.path("in/a.jsonl"), input.path("link.jsonl")).unwrap();

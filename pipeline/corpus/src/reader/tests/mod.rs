@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod any_bytes;
 mod blocks;
 mod broken;
 mod compressed;

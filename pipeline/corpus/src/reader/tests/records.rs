@@ -25,14 +25,22 @@ fn empty_white_and_null_texts_are_items_of_their_own() {
 fn missing_key_stops_with_file_line_and_remedy() {
     let good = "{\"text\":\"a\"}\n";
     let lines = format!("{good}{good}{{\"content\":\"b\"}}\n{}", good.repeat(7));
-    let input = Input::new(&[("file.jsonl", lines.as_bytes())]);
+    let first = b"{\"content\":\"b\"}\n{\"text\":\"a\"}\n";
+    let input = Input::new(&[("file.jsonl", lines.as_bytes()), ("first.jsonl", first)]);
     let mut sources = open(input.jsonl(&["file.jsonl"]), OnBadLine::Fail);
     assert_eq!(sources.by_ref().take(2).filter(Result::is_ok).count(), 2);
     let error = sources.next().unwrap().unwrap_err();
     assert_eq!(
         input.message(&error),
-        "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content, \
-         or --on-bad-line skip to pass over such records (the record begins at byte 26)"
+        "file.jsonl:3: no key \"text\" (keys present: content). Use --text-key content if all records \
+         have it (those before have \"text\"), or --on-bad-line skip to pass over such records (the \
+         record begins at byte 26)"
+    );
+    let first = open(input.jsonl(&["first.jsonl"]), OnBadLine::Fail).find_map(Result::err);
+    assert_eq!(
+        input.message(&first.unwrap()),
+        "first.jsonl:1: no key \"text\" (keys present: content). Use --text-key content, \
+         or --on-bad-line skip to pass over such records (the record begins at byte 0)"
     );
     assert!(sources.next().is_none(), "nothing follows an error");
 }

@@ -1,0 +1,250 @@
+//! The stage that writes the shard: kept texts to tokens, in input order.
+//!
+//! Texts come through the memory map, are encoded on all threads, each into a block of its own, and
+//! are appended to the shard while the next are encoded. After each segment the shard is
+//! checkpointed, so that a later process goes on from there.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use corpus::shard::{ShardBlock, ShardCheckpoint, ShardPaths, ShardSummary, ShardWriter};
+use corpus::tokenizer::{EncodeScratch, Tokenizer};
+use corpus::{CorpusError, SHARD, Unit};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::CurationError;
+use crate::documents::{Documents, StoredBatch};
+use crate::near_duplicates::kept_rows;
+use crate::outcomes::Outcomes;
+use crate::run::Run;
+use crate::stop::stop_if_asked;
+
+/// Name of the stage.
+const STAGE: &str = "tokenize";
+
+/// Name of the entry for the finished shard.
+const FINISHED: &str = "shard";
+
+/// Text that one thread encodes into one block; one document at least.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Batches of a round, for each thread.
+const ROUND_BATCHES_PER_THREAD: usize = 2;
+
+/// The shard with its first segments.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct TokenizedSegment {
+    checkpoint: ShardCheckpoint,
+    cuts: WordCuts,
+}
+
+/// Words too long to be encoded in one piece.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WordCuts {
+    /// How many cuts were made; the tokens at one may differ from those of the whole word.
+    pub(crate) number: u64,
+    /// Documents that hold one.
+    pub(crate) documents: u64,
+    /// The first: number of its document, and place in its text, in bytes.
+    pub(crate) first: Option<(u32, u64)>,
+}
+
+/// Writes the shard of all kept documents into the stage folder.
+pub(crate) fn tokenize(
+    tokenizer: &dyn Tokenizer,
+    documents: &Documents,
+    outcomes: &Outcomes,
+    run: &mut Run<'_>,
+) -> Result<(ShardSummary, WordCuts), CurationError> {
+    run.observer.begin(STAGE, Some(u64::from(outcomes.num_kept())), Unit::Documents);
+    let (mut writer, mut done, first_segment) =
+        match ShardInProgress::open(tokenizer, outcomes, run)? {
+            ShardInProgress::Finished(summary, cuts) => {
+                run.observer.skip(summary.documents);
+                run.observer.finish();
+                return Ok((summary, cuts));
+            }
+            ShardInProgress::At { writer, done, next_segment } => (writer, done, next_segment),
+        };
+    run.observer.skip(done.checkpoint.documents);
+    for segment in first_segment..documents.num_segments() {
+        let encoder = SegmentEncoder { tokenizer, outcomes, run };
+        let cuts = encoder.encode(documents, segment, &mut writer)?;
+        done.cuts.add(&cuts);
+        done.checkpoint = writer.checkpoint()?;
+        run.stages.record(STAGE, Vec::new(), &done)?;
+    }
+    let summary = writer.finish()?;
+    run.stages.record(FINISHED, summary.files.to_vec(), &summary)?;
+    run.observer.finish();
+    Ok((summary, done.cuts))
+}
+
+/// Stem of the shard while it is in the stage folder.
+fn stem(run: &Run<'_>) -> PathBuf {
+    run.stages.file(SHARD)
+}
+
+/// How far the shard is.
+enum ShardInProgress {
+    Finished(ShardSummary, WordCuts),
+    At { writer: ShardWriter, done: TokenizedSegment, next_segment: usize },
+}
+
+impl ShardInProgress {
+    fn open(
+        tokenizer: &dyn Tokenizer,
+        outcomes: &Outcomes,
+        run: &mut Run<'_>,
+    ) -> Result<Self, CurationError> {
+        let (stem, vocab_size) = (stem(run), tokenizer.vocab_size());
+        let written: Vec<TokenizedSegment> = run.stages.upcoming(STAGE)?;
+        let done = written.last().cloned().unwrap_or_default();
+
+        let is_whole = |summary: &ShardSummary| {
+            summary.documents == u64::from(outcomes.num_kept())
+                && summary.documents == done.checkpoint.documents
+                && summary.tokens == done.checkpoint.tokens
+        };
+        if let Ok(Some(summary)) = ShardSummary::finished(&stem)
+            && is_whole(&summary)
+        {
+            while run.stages.replay::<TokenizedSegment>(STAGE)?.is_some() {}
+            if run.stages.replay::<ShardSummary>(FINISHED)?.is_none() {
+                run.stages.record(FINISHED, summary.files.to_vec(), &summary)?;
+            }
+            return Ok(Self::Finished(summary, done.cuts));
+        }
+        // A shard under its name that is not whole was damaged since.
+        let paths = ShardPaths::new(&stem);
+        let was_there = [paths.data, paths.index].map(|path| fs::remove_file(path).is_ok());
+        if !written.is_empty() && !was_there.contains(&true) {
+            match ShardWriter::resume(&stem, vocab_size, &done.checkpoint) {
+                Ok(writer) => {
+                    let next_segment = written.len();
+                    while run.stages.replay::<TokenizedSegment>(STAGE)?.is_some() {}
+                    return Ok(Self::At { writer, done, next_segment });
+                }
+                Err(error @ CorpusError::ManifestMismatch { .. }) => {
+                    tracing::warn!("{error}: the shard is made again");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let writer = ShardWriter::resume(&stem, vocab_size, &ShardCheckpoint::default())?;
+        Ok(Self::At { writer, done: TokenizedSegment::default(), next_segment: 0 })
+    }
+}
+
+/// Encodes the kept documents of a segment.
+struct SegmentEncoder<'e, 'r> {
+    tokenizer: &'e dyn Tokenizer,
+    outcomes: &'e Outcomes,
+    run: &'e Run<'r>,
+}
+
+/// A kept document: its batch, the number of the batch's first document, its row.
+type Place<'s> = (&'s StoredBatch, u32, usize);
+
+impl SegmentEncoder<'_, '_> {
+    fn encode(
+        &self,
+        documents: &Documents,
+        segment: usize,
+        writer: &mut ShardWriter,
+    ) -> Result<WordCuts, CurationError> {
+        let mut cuts = WordCuts::default();
+        let mut unwritten: Vec<ShardBlock> = Vec::new();
+        let batches: Vec<(u32, &StoredBatch)> = documents.batches(segment)?.collect();
+        let round = ROUND_BATCHES_PER_THREAD * rayon::current_num_threads();
+        for batches in batches.chunks(round) {
+            let places = batches.iter().flat_map(|&(start, batch)| {
+                kept_rows(batch, start, self.outcomes)
+                    .into_iter()
+                    .map(move |row| (batch, start, row))
+            });
+            let places: Vec<Place<'_>> = places.collect();
+            let encode = || {
+                in_blocks(&places)
+                    .into_par_iter()
+                    .map(|block| self.encode_block(block))
+                    .collect::<Result<Vec<_>, CurationError>>()
+            };
+            let write = || -> Result<(), CurationError> {
+                for block in unwritten.drain(..) {
+                    writer.push_block(&block)?;
+                }
+                Ok(())
+            };
+            let (encoded, written) = rayon::join(encode, write);
+            written?;
+            for (block, block_cuts) in encoded? {
+                unwritten.push(block);
+                cuts.add(&block_cuts);
+            }
+            self.run.observer.advance(places.len() as u64);
+            self.run.sample_memory();
+        }
+        for block in unwritten {
+            writer.push_block(&block)?;
+        }
+        Ok(cuts)
+    }
+
+    fn encode_block(&self, places: &[Place<'_>]) -> Result<(ShardBlock, WordCuts), CurationError> {
+        let mut block = ShardBlock::new(self.tokenizer.vocab_size());
+        let mut cuts = WordCuts::default();
+        let mut scratch = EncodeScratch::default();
+        for &(batch, start, row) in places {
+            stop_if_asked(self.run.observer)?;
+            let document = batch.document(row);
+            if let Some(tokens) = document.tokens {
+                block.push_tokens(tokens);
+            } else {
+                let mut push = |tokens: &[u32]| {
+                    block.push_tokens(tokens);
+                    if self.run.observer.stop_requested() {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                };
+                let encoded = self.tokenizer.encode_to(document.text, &mut scratch, &mut push)?;
+                stop_if_asked(self.run.observer)?;
+                cuts.add(&WordCuts {
+                    number: encoded.cut_words as u64,
+                    documents: u64::from(encoded.cut_words > 0),
+                    first: encoded.first_cut.map(|place| (start + row as u32, place as u64)),
+                });
+            }
+            block.push_tokens(&[self.tokenizer.eod()]);
+            block.end_document();
+        }
+        Ok((block, cuts))
+    }
+}
+
+/// Documents in runs that fill a block each.
+fn in_blocks<'p, 's>(places: &'p [Place<'s>]) -> Vec<&'p [Place<'s>]> {
+    let mut bytes = 0;
+    let mut block = 0;
+    places
+        .chunk_by(|&(batch, _, row), _| {
+            bytes += batch.text(row).len();
+            let is_same = bytes / BLOCK_BYTES == block;
+            block = bytes / BLOCK_BYTES;
+            is_same
+        })
+        .collect()
+}
+
+impl WordCuts {
+    /// Adds the cuts of later documents.
+    fn add(&mut self, later: &Self) {
+        self.number += later.number;
+        self.documents += later.documents;
+        self.first = self.first.or(later.first);
+    }
+}
