@@ -185,3 +185,20 @@ fn flip_bit(path: &Path, byte: usize) {
     bytes[byte] ^= 1;
     fs::write(path, bytes).expect("a file of the shard");
 }
+
+#[test]
+fn texts_become_a_data_folder_as_they_are() {
+    let dir = Dir::new();
+    let text = words(1, 200);
+    dir.write("in.jsonl", jsonl(&["short", &text, &text, "", "short"]));
+    let report = pipeline_in(&dir, "shard from-text in.jsonl --out data --json").success().json();
+    assert_eq!(report["documents_kept"], 4);
+    assert_eq!(report["dropped"], json!({"empty": 1}));
+    for (document, expected) in [(0, "short"), (1, &text), (2, &text), (3, "short")] {
+        let line = format!("shard show data --doc {document} --json");
+        let shown = pipeline_in(&dir, &line).success().json();
+        assert_eq!(shown["text"], format!("{expected}<|endoftext|>"));
+    }
+    pipeline_in(&dir, "shard verify data").success();
+    pipeline_in(&dir, "shard from-text --out data").refused(2, "INPUT");
+}

@@ -49,6 +49,31 @@ pub(crate) struct DedupArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    #[command(flatten)]
+    corpus: CorpusArgs,
+}
+
+/// Tokenize texts as they are into a data folder: dedup with its stages off.
+///
+/// Documents without text are left out; nothing else is dropped.
+#[derive(Debug, Args)]
+pub(crate) struct FromTextArgs {
+    /// Files, folders or quoted globs of JSONL, Parquet, or text as one document per file; `.gz`
+    /// and `.zst` are unpacked.
+    ///
+    /// Names tell what files hold: JSONL is `*.jsonl`, `*.ndjson` or `*.json`, text is `*.txt`,
+    /// each with `.gz` or `.zst` where it is compressed; Parquet is `*.parquet`. A folder or glob
+    /// must hold one form only. Hidden files and links to folders are left out and listed.
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    corpus: CorpusArgs,
+}
+
+/// How texts are read and where their data folder goes, whatever is done to them.
+#[derive(Debug, Args)]
+struct CorpusArgs {
     /// Data folder to make.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -140,36 +165,21 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let resolved = args.config(global)?;
-    let written = ResolvedConfig::of(&resolved)?;
-    let mut plan = resolved.config.validate()?;
-    for source in &plan.sources {
-        source.check_output(&args.out).map_err(|error| failure(error.into()))?;
-    }
-    if args.dry_run {
-        let plan = plan.summary().map_err(failure)?;
-        written.print(&plan, global)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if args.overwrite {
-        plan.existing = Existing::Replace;
-    }
-    plan.max_memory = args.max_memory;
-    let report = match args.threads {
-        None => curate(&plan, &args.out, progress),
-        Some(threads) => rayon::ThreadPoolBuilder::new()
-            .num_threads(usize::from(threads))
-            .build()
-            .context("cannot start the threads")?
-            .install(|| curate(&plan, &args.out, progress)),
-    }
-    .map_err(failure)?;
-    if global.json {
-        output::json(&report)?;
-    } else {
-        output::text(&summary(&report))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let resolved = match &args.config {
+        Some(path) => args.corpus.resolve(global, |overrides| config::read(path, overrides)),
+        None => args.corpus.inputs(&args.inputs, CurationConfig::of_paper, global),
+    }?;
+    args.corpus.curate(resolved, global, progress)
+}
+
+/// `pipeline shard from-text`.
+pub(crate) fn run_from_text(
+    args: &FromTextArgs,
+    global: &GlobalArgs,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
+    let resolved = args.corpus.inputs(&args.inputs, CurationConfig::of_text, global)?;
+    args.corpus.curate(resolved, global, progress)
 }
 
 /// What to tell about a curation that did not come to its end.
@@ -182,42 +192,85 @@ fn failure(error: CurationError) -> anyhow::Error {
     }
 }
 
-impl DedupArgs {
-    /// What is to be done: the configuration, or the paper's cleaning of the inputs, with flags and
-    /// overrides on top.
-    fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<CurationConfig>> {
+impl CorpusArgs {
+    /// The configuration that `read` makes under the flags and overrides.
+    fn resolve(
+        &self,
+        global: &GlobalArgs,
+        read: impl FnOnce(&[Override]) -> anyhow::Result<Resolved<CurationConfig>>,
+    ) -> anyhow::Result<Resolved<CurationConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--tokenizer", "tokenizer", self.tokenizer.as_ref())?);
         let policy = self.on_bad_line.map(OnBadLine::from);
         overrides.extend(Override::flag("--on-bad-line", "on_bad_line", policy)?);
         let policy = self.on_bad_file.map(OnBadFile::from);
         overrides.extend(Override::flag("--on-bad-file", "on_bad_file", policy)?);
-        let mut resolved = match &self.config {
-            Some(path) => config::read(path, &overrides)?,
-            None => self.inputs(&overrides)?,
-        };
+        let mut resolved = read(&overrides)?;
         if let Some(key) = &self.text_key {
             set_text_key(&mut resolved, key)?;
         }
         Ok(resolved)
     }
 
-    /// The paper's cleaning of the inputs.
-    fn inputs(&self, overrides: &[Override]) -> anyhow::Result<Resolved<CurationConfig>> {
-        let sources: Vec<_> = self
-            .inputs
+    /// The configuration that `defaults` makes of the sources at `inputs`.
+    fn inputs(
+        &self,
+        inputs: &[PathBuf],
+        defaults: fn(Vec<SourceConfig>) -> CurationConfig,
+        global: &GlobalArgs,
+    ) -> anyhow::Result<Resolved<CurationConfig>> {
+        let sources: Vec<_> = inputs
             .iter()
             .map(SourceConfig::detect)
             .collect::<Result<_, _>>()
             .context("cannot read the inputs")?;
         let count = sources.len();
-        let mut resolved = config::over_defaults(&CurationConfig::of_paper(sources), overrides)?;
+        let mut resolved =
+            self.resolve(global, |overrides| config::over_defaults(&defaults(sources), overrides))?;
         for index in 0..count {
             for key in ["name", "paths"] {
                 resolved.origins.note_default(format!("source.{index}.{key}"), "INPUT");
             }
         }
         Ok(resolved)
+    }
+
+    /// Curates what was resolved, or prints what that would be, and prints what came of it.
+    fn curate(
+        &self,
+        resolved: Resolved<CurationConfig>,
+        global: &GlobalArgs,
+        progress: &Progress,
+    ) -> anyhow::Result<ExitCode> {
+        let written = ResolvedConfig::of(&resolved)?;
+        let mut plan = resolved.config.validate()?;
+        for source in &plan.sources {
+            source.check_output(&self.out).map_err(|error| failure(error.into()))?;
+        }
+        if self.dry_run {
+            let plan = plan.summary().map_err(failure)?;
+            written.print(&plan, global)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.overwrite {
+            plan.existing = Existing::Replace;
+        }
+        plan.max_memory = self.max_memory;
+        let report = match self.threads {
+            None => curate(&plan, &self.out, progress),
+            Some(threads) => rayon::ThreadPoolBuilder::new()
+                .num_threads(usize::from(threads))
+                .build()
+                .context("cannot start the threads")?
+                .install(|| curate(&plan, &self.out, progress)),
+        }
+        .map_err(failure)?;
+        if global.json {
+            output::json(&report)?;
+        } else {
+            output::text(&summary(&report))?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

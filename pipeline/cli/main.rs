@@ -107,9 +107,12 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
-    if let Command::Shard(_) | Command::Doctor(_) = &cli.command
-        && let Some(assignment) = cli.global.overrides.first()
-    {
+    let reads_configuration = match &cli.command {
+        Command::Doctor(_) => false,
+        Command::Shard(args) => args.reads_configuration(),
+        _ => true,
+    };
+    if !reads_configuration && let Some(assignment) = cli.global.overrides.first() {
         bail!(Usage(anyhow!("--set {assignment}: this command reads no configuration")));
     }
     match &cli.command {

@@ -1,4 +1,5 @@
-//! `pipeline shard`: whether token shards are whole, what they hold, and several made one.
+//! `pipeline shard`: whether token shards are whole, what they hold, several made one, and texts
+//! made one as they are.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,11 +13,12 @@ use corpus::{CorpusError, DataFolder, Existing, MANIFEST, ShardCheck, merge, ver
 use curation::records::Location;
 use serde::Serialize;
 
+use crate::dedup::{self, FromTextArgs};
 use crate::exit::Usage;
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
-/// Check, show or merge token shards (Megatron's .bin and .idx).
+/// Check, show, merge or make token shards (Megatron's .bin and .idx).
 #[derive(Debug, Args)]
 pub(crate) struct ShardArgs {
     #[command(subcommand)]
@@ -42,6 +44,7 @@ enum ShardCommand {
         #[arg(long, value_name = "NAME", requires = "doc")]
         tokenizer: Option<String>,
     },
+    FromText(FromTextArgs),
     /// Make one of several: data folders to a data folder, shards of other programs to a shard.
     ///
     /// Documents stand in the order of the inputs, as they are: nothing is filtered, so what stands
@@ -56,6 +59,13 @@ enum ShardCommand {
         #[arg(long)]
         overwrite: bool,
     },
+}
+
+impl ShardArgs {
+    /// Whether `--set` has something to override.
+    pub(crate) fn reads_configuration(&self) -> bool {
+        matches!(self.command, ShardCommand::FromText(_))
+    }
 }
 
 pub(crate) fn run(
@@ -80,6 +90,7 @@ pub(crate) fn run(
                 output::text(&shown.to_string())?;
             }
         }
+        ShardCommand::FromText(args) => return dedup::run_from_text(args, global, progress),
         ShardCommand::Merge { out, inputs, overwrite } => {
             let existing = if *overwrite { Existing::Replace } else { Existing::Refuse };
             let merged = merge(inputs, out, existing, progress)

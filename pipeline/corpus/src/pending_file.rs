@@ -39,7 +39,7 @@ impl FileSummary {
     /// Reads the file at `path` for its size and checksum, and tells `observer` of the bytes.
     pub(crate) fn observed(path: &Path, observer: &dyn Observer) -> Result<Self, CorpusError> {
         let mut file = File::open(path).map_err(CorpusError::io("open", path))?;
-        let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
+        let mut hashed = Hashed { inner: io::sink(), hash: Box::default(), bytes: 0 };
         loop {
             stop_if_asked(observer)?;
             let copied = io::copy(&mut (&mut file).take(BLOCK_BYTES), &mut hashed)
@@ -66,7 +66,7 @@ pub struct FilePrefix {
 impl FilePrefix {
     /// Reads this beginning of the file at `path` and leaves the file at its end.
     fn read(&self, path: &Path, mut file: File) -> Result<Hashed<File>, CorpusError> {
-        let mut hashed = Hashed { inner: io::sink(), hash: Xxh3::new(), bytes: 0 };
+        let mut hashed = Hashed { inner: io::sink(), hash: Box::default(), bytes: 0 };
         io::copy(&mut (&mut file).take(self.bytes), &mut hashed)
             .map_err(CorpusError::io("read", path))?;
         let differ = |what, expected, found| {
@@ -118,7 +118,7 @@ impl PendingFile {
     pub fn replace(path: &Path) -> Result<Self, CorpusError> {
         let temporary = temporary_sibling(path, "partial");
         let file = File::create(&temporary).map_err(CorpusError::io("create", &temporary))?;
-        let hashed = Hashed { inner: file, hash: Xxh3::new(), bytes: 0 };
+        let hashed = Hashed { inner: file, hash: Box::default(), bytes: 0 };
         Ok(Self::over(path, temporary, hashed, false))
     }
 
@@ -296,7 +296,8 @@ impl Drop for PendingFile {
 /// A writer that counts and hashes what goes through it.
 struct Hashed<W> {
     inner: W,
-    hash: Xxh3,
+    /// Boxed, for it is half a kilobyte.
+    hash: Box<Xxh3>,
     bytes: u64,
 }
 

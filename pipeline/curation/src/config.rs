@@ -186,6 +186,17 @@ impl CurationConfig {
         }
     }
 
+    /// Nothing but tokens of some sources: every step that drops a document with text is off.
+    #[must_use]
+    pub fn of_text(sources: Vec<SourceConfig>) -> Self {
+        Self {
+            exact_duplicates: false,
+            length: None,
+            near_duplicates: None,
+            ..Self::of_paper(sources)
+        }
+    }
+
     /// Makes relative paths relative to `folder`, such as the one that the config file lies in.
     pub fn resolve_from(&mut self, folder: &Path) {
         for source in &mut self.sources {

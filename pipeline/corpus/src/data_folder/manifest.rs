@@ -80,7 +80,7 @@ impl TokenizerIdentity {
             return Ok(self.clone());
         }
         let definition = fs::read(path).map_err(CorpusError::io("read", path))?;
-        check(path, "fingerprint", &self.fingerprint, &fingerprint_of(&definition))?;
+        check(path, "fingerprint", &self.fingerprint, fingerprint_of(&definition))?;
         let mut copy = PendingFile::replace(&folder.join(TOKENIZER))?;
         copy.write(|file| file.write_all(&definition))?;
         copy.sync()?;

@@ -25,7 +25,7 @@ impl Workplace {
     ///
     /// # Errors
     ///
-    /// As [`take`](Self::take).
+    /// As `take`.
     pub fn beside(output: &Path, word: &str) -> Result<Self, CorpusError> {
         let place = std::path::absolute(output).map_err(CorpusError::io("resolve", output))?;
         Self::take(temporary_sibling(&place, word), output)

@@ -33,6 +33,15 @@ pub struct ShardBlock {
     misfit: Option<Misfit>,
 }
 
+/// Whether all tokens lie below `vocab_size`, told without a branch for each; `false` may also mean
+/// that they have to be looked at.
+fn are_all_below(vocab_size: usize, tokens: &[u32]) -> bool {
+    let highest = (vocab_size as u32).wrapping_sub(1);
+    // The sign of a difference says which is larger where neither number has a sign itself.
+    let signs = tokens.iter().fold(0, |signs, &token| signs | token | highest.wrapping_sub(token));
+    signs >> 31 == 0
+}
+
 /// The first thing in a block that a shard cannot hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Misfit {
@@ -73,9 +82,11 @@ impl ShardBlock {
     /// Adds tokens to the sequence at hand.
     pub fn push_tokens(&mut self, tokens: &[u32]) {
         self.dtype.encode(tokens, &mut self.bytes);
-        let outside = tokens.iter().copied().filter(|&token| token as usize >= self.vocab_size);
-        if let Some(token) = outside.max() {
-            self.note(Misfit::Token { token, document: self.num_documents() });
+        if !are_all_below(self.vocab_size, tokens) {
+            let outside = tokens.iter().find(|&&token| token as usize >= self.vocab_size);
+            if let Some(&token) = outside {
+                self.note(Misfit::Token { token, document: self.num_documents() });
+            }
         }
     }
 
