@@ -79,9 +79,9 @@ fn sign(
         .collect::<Result<Vec<u64>, CurationError>>()?;
     run.observer.begin(SIGN, Some(bytes.iter().sum()), Unit::Bytes);
     let file_of = |segment: usize| format!("signatures-{segment:05}.arrow");
-    for segment in 0..documents.num_segments() {
+    for (segment, &bytes) in bytes.iter().enumerate() {
         if run.stages.replay::<()>(SIGN)?.is_some() {
-            run.observer.skip(bytes[segment]);
+            run.observer.skip(bytes);
             continue;
         }
         let path = run.stages.file(&file_of(segment));

@@ -90,7 +90,7 @@ fn stem(run: &Run<'_>) -> PathBuf {
 /// How far the shard is.
 enum ShardInProgress {
     Finished(ShardSummary, WordCuts),
-    At { writer: ShardWriter, done: TokenizedSegment, next_segment: usize },
+    At { writer: Box<ShardWriter>, done: TokenizedSegment, next_segment: usize },
 }
 
 impl ShardInProgress {
@@ -125,7 +125,7 @@ impl ShardInProgress {
                 Ok(writer) => {
                     let next_segment = written.len();
                     while run.stages.replay::<TokenizedSegment>(STAGE)?.is_some() {}
-                    return Ok(Self::At { writer, done, next_segment });
+                    return Ok(Self::At { writer: Box::new(writer), done, next_segment });
                 }
                 Err(error @ CorpusError::ManifestMismatch { .. }) => {
                     tracing::warn!("{error}: the shard is made again");
@@ -134,6 +134,7 @@ impl ShardInProgress {
             }
         }
         let writer = ShardWriter::resume(&stem, vocab_size, &ShardCheckpoint::default())?;
+        let writer = Box::new(writer);
         Ok(Self::At { writer, done: TokenizedSegment::default(), next_segment: 0 })
     }
 }

@@ -1,5 +1,6 @@
 //! A curation that is stopped goes on from what it has done, and makes the same bytes as one that
 //! is not.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::collections::BTreeMap;
 use std::fs;
