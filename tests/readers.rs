@@ -6,6 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::{
+    ArrayRef, DictionaryArray, LargeStringArray, RecordBatch, StringArray, StringViewArray,
+};
+use arrow::datatypes::Int32Type;
+use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
@@ -54,6 +59,16 @@ fn write_parquet(path: &Path, texts: &[String], rows_per_group: usize) {
     table.close().unwrap();
 }
 
+/// Writes a column of texts, of whatever type Arrow holds them in, in row groups of 30 rows.
+fn write_arrow(path: &Path, texts: ArrayRef) {
+    let batch = RecordBatch::try_from_iter_with_nullable([("text", texts, true)]).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(30)).build();
+    let file = fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
 /// The bytes of every shard file of a data folder, by name.
 fn shard(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -96,6 +111,12 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
     }
     dir.write("parts/._00.jsonl.zst", "no data");
     write_parquet(&dir.path("two-groups.parquet"), &texts, 30);
+    let some: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_str())).collect();
+    write_arrow(&dir.path("utf8.parquet"), Arc::new(StringArray::from(some.clone())));
+    write_arrow(&dir.path("large-utf8.parquet"), Arc::new(LargeStringArray::from(some.clone())));
+    write_arrow(&dir.path("utf8-view.parquet"), Arc::new(StringViewArray::from(some.clone())));
+    let dictionary: DictionaryArray<Int32Type> = some.into_iter().collect();
+    write_arrow(&dir.path("dictionary.parquet"), Arc::new(dictionary));
 
     dedup(&dir, "plain.jsonl --out plain").success();
     let expected = shard(&dir.path("plain"));
@@ -108,6 +129,10 @@ fn the_same_documents_give_the_same_shards_in_every_form() {
         "text",
         "packed-text",
         "two-groups.parquet",
+        "utf8.parquet",
+        "large-utf8.parquet",
+        "utf8-view.parquet",
+        "dictionary.parquet",
         "parts",
         "parts/*.jsonl.zst",
         "{plain,nothing-else}.jsonl",

@@ -1,10 +1,10 @@
 //! Speed of near-duplicate removal: `cargo bench -p curation --bench near_duplicates -- [PATH]
 //! [--mb N] [--runs N] [--exact] [--high] [--index-mb N] [--recall] [--json]`.
 //!
-//! PATH is a file, folder or glob of JSONL, or anything else that `pipeline dedup` reads. Without it
-//! documents are made up; with `--boilerplate N`, N that share a header and all stay. Each row is a
-//! pass over all of it on all threads of the machine, in MB of text per second: the median of the
-//! runs, and the slowest and fastest.
+//! PATH is a file, folder or glob of JSONL, or anything else that `pipeline dedup` reads. Without
+//! it documents are made up; with `--boilerplate N`, N that share a header and all stay. Each row
+//! is a pass over all of it on all threads of the machine, in MB of text per second: the median of
+//! the runs, and the slowest and fastest.
 //!
 //! * *reading*: from the files to texts in memory,
 //! * *equal texts*: finding them by hash,
@@ -12,8 +12,8 @@
 //! * *deciding*: finding the near-duplicates,
 //! * *total*: all of it, from files to the list of removed documents.
 //!
-//! `--recall` compares the removed documents with those of the exact method. Others come about where
-//! a document that should have gone stays and becomes a witness.
+//! `--recall` compares the removed documents with those of the exact method. Others come about
+//! where a document that should have gone stays and becomes a witness.
 //!
 //! Where a file `planted.tsv` lies beside the corpus (two documents, by their key `src`, and their
 //! Jaccard similarity as somebody else computed it, on each line), the similarities are compared
@@ -27,6 +27,7 @@
 mod generate;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ use corpus::reader::{
 };
 use curation::dedup::{
     BandLayout, Candidates, ExactIndex, NearDuplicateRule, Search, SignedDocuments, Threshold,
-    jaccard_above, shingles,
+    jaccard_above, shingles, text_hash,
 };
 use rayon::prelude::*;
 
@@ -131,7 +132,7 @@ fn main() {
     }
 
     println!(
-        "{} documents, {:.1} MB of text, {threads} threads, {} runs; {} documents removed in {} passes",
+        "{} documents, {:.1} MB of text, {threads} threads, {} runs; {} removed in {} passes",
         documents.len(),
         text_bytes as f64 / 1e6,
         runs.len(),
@@ -190,9 +191,10 @@ fn run(options: &Options) -> Run {
     let mut index = ExactIndex::default();
     let mut distinct = Vec::new();
     for (number, (_, text)) in documents.iter().enumerate() {
-        match index.first_copy_or_insert(number, text) {
-            Some(_) => run.removed.push(number as u32),
-            None => distinct.push(number),
+        let is_equal = |first: u32| Ok::<_, Infallible>(documents[first as usize].1 == *text);
+        match index.first_copy_or_insert(number as u32, text_hash(text), is_equal) {
+            Ok(Some(_)) => run.removed.push(number as u32),
+            Ok(None) => distinct.push(number),
         }
     }
     let texts: Vec<&str> = distinct.iter().map(|&number| documents[number].1.as_str()).collect();

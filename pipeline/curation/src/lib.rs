@@ -3,8 +3,10 @@
 //! [`curate()`] is the whole stage. It follows the cleaning of the Megatron-LM paper (Shoeybi et
 //! al. 2019, section 4.1), in this order:
 //!
-//! 1. read every source ([`corpus::reader`]), in the order that all results follow;
-//! 2. drop documents that are empty or have fewer than 128 tokens ([`filter`]);
+//! 1. read every source ([`corpus::reader`]), in the order that all results follow, and mend
+//!    wrongly decoded text where that is asked for ([`UnicodeRepair`]);
+//! 2. drop documents that are empty, in a language that is not asked for or of fewer than 128
+//!    tokens ([`filter`]);
 //! 3. drop all but the first of equal texts ([`dedup::ExactIndex`]);
 //! 4. drop documents that belong to a test set ([`decontaminate`]);
 //! 5. drop near-duplicates, those with a Jaccard similarity above 0.7 to an earlier kept document

@@ -7,9 +7,8 @@
 //! The repair is that of `ftfy`, which Megatron-LM's own cleaning of OpenWebText called
 //! (`cleanup_dataset.py`), as ported by the crate `plsfix`: mojibake is decoded, HTML entities are
 //! resolved, curly quotes, ligatures and full-width letters become plain, line ends become `\n`,
-//! terminal escapes and control characters go, and the rest is composed (NFC). It changes the text
-//! that is trained on, and so is off unless its table is there; how many documents were changed is
-//! counted.
+//! control characters go, and the rest is composed (NFC). It changes the text that is trained on,
+//! and so is off unless its table is there; how many documents were changed is counted.
 //!
 //! `plsfix` brings a hundred crates, so that the program has it only where it is built with the
 //! feature `unicode-repair`. A line that it would leave as it is, of plain ASCII, is not given to

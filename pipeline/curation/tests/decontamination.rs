@@ -236,6 +236,11 @@ fn an_empty_or_unreadable_test_set_ends_the_run_before_it_begins() {
     for (name, content, problem) in [
         ("empty.tokens", Some(&b"\n \n"[..]), "it is empty"),
         ("short.tokens", Some(b"a few words"), "would be found"),
+        ("short.jsonl", Some(b"{\"text\": \"a few words\"}\n{\"text\": \"\"}\n"), "would be found"),
+        ("no-words.txt", Some("!!! ... 日本語の本".as_bytes()), "would be found"),
+        ("null.jsonl", Some(b"{\"text\": null}\n"), "it is empty"),
+        ("no-text.jsonl", Some(b"{\"sentence\": \"a b\"}\n"), "Set decontamination.text_key"),
+        ("no-json.jsonl", Some(b"a b c d e f g h i"), "Mend or remove the line"),
         ("bad.tokens", Some(b"one\n\xff"), "line 2 is no UTF-8 (byte 4)"),
         ("missing.tokens", None, "cannot read it"),
     ] {
@@ -246,6 +251,9 @@ fn an_empty_or_unreadable_test_set_ends_the_run_before_it_begins() {
         let error = workspace.curate(by_ngram(&workspace, path)).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(problem), "{error}");
     }
+    fs::create_dir(workspace.path("folder")).unwrap();
+    let error = workspace.curate(by_ngram(&workspace, workspace.path("folder"))).unwrap_err();
+    assert!(error.to_string().contains("folder: "), "{error}");
     assert!(!workspace.path("out").exists());
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::broken::Stop;
 use super::lines::LineBlock;
-use super::parquet_file::RowBlock;
+use super::rows::RowBlock;
 use super::text_file::TextFile;
 use super::{Item, JsonlConfig, OnBadLine, ParquetConfig};
 use crate::{CorpusError, Provenance};

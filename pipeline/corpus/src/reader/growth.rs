@@ -22,7 +22,8 @@ const SURELY_THERE_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 ///
-/// [`CorpusError::TooLarge`] where the buffer has the most bytes already, or memory has not so many.
+/// [`CorpusError::TooLarge`] where the buffer has the most bytes already, or memory has not so
+/// many.
 pub(super) fn make_room(
     buffer: &mut Vec<u8>,
     length: usize,

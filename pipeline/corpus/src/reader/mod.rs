@@ -11,8 +11,8 @@
 //!   what a file holds, by its name and first bytes;
 //! - `block`, `state`: the steps in which that goes on, and how far it is;
 //! - `compression`, `stream`, `growth`, `lines`: its bytes, unpacked, and cut into blocks of lines;
-//! - `jsonl`, `record`, `scan`, `identifier`, `escapes`: lines of JSON; `parquet_file`, `columns`:
-//!   rows of a table; `text_file`: files that are one document;
+//! - `jsonl`, `record`, `scan`, `plain_run`, `identifier`, `escapes`: lines of JSON;
+//!   `parquet_file`, `columns`, `rows`: rows of a table; `text_file`: files that are one document;
 //! - `reject`, `broken`, [`policy`](ReadPolicy): what can be wrong with a record and with a file,
 //!   and what is done then.
 
@@ -33,9 +33,11 @@ mod open_file;
 mod output;
 mod parquet_file;
 mod pattern;
+mod plain_run;
 mod policy;
 mod record;
 mod reject;
+mod rows;
 mod scan;
 mod state;
 mod stream;

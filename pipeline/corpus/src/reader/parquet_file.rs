@@ -2,8 +2,9 @@
 //!
 //! Columns are read as the byte arrays that they are on disk. All that Arrow makes of text (`Utf8`,
 //! `LargeUtf8`, `Utf8View`, dictionaries) lies there in the same way, so one path serves every
-//! type; and a text that is no UTF-8 is one row that cannot be read, not a batch. A few rows of the
-//! three columns that matter are held at a time.
+//! type; and a text that is no UTF-8 is one row that cannot be read, not a batch, as it would be to
+//! the reader that makes Arrow arrays. A few rows of the three columns that matter are held at a
+//! time, by their length: a book takes as much memory as a thousand lines.
 
 use std::fs::File;
 use std::mem;
@@ -14,18 +15,21 @@ use std::sync::Arc;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::block::{Origin, Parsed};
+use super::ParquetConfig;
 use super::broken::{Break, FileProblem, Stop};
 use super::columns::{self, Columns};
 use super::form::{Content, Form};
-use super::reject::{Reject, RejectReason};
-use super::{Item, OnBadLine, ParquetConfig};
-use crate::{CorpusError, Document};
+use super::rows::{Id, Row, RowBlock, RowsEnd};
+use crate::CorpusError;
 
-/// Rows that are read at a time.
-const BATCH_ROWS: usize = 256;
+/// The most rows that are read at a time.
+const BATCH_ROWS: u64 = 1_024;
+
+/// Bytes of text that are read at a time, as near as whole rows of middle length come to it.
+const BATCH_BYTES: u64 = 1 << 20;
 
 /// The rows of one file in blocks, in order.
 pub(super) struct RowBlocks {
@@ -35,38 +39,6 @@ pub(super) struct RowBlocks {
     opened: Option<Box<OpenedFile>>,
     /// Rows before the next block.
     rows: u64,
-}
-
-/// Some rows of a file, and why there are no more where there are not.
-#[derive(Debug)]
-pub(super) struct RowBlock {
-    rows: Vec<Row>,
-    /// Rows of the file before the first.
-    rows_before: u64,
-    end: RowsEnd,
-}
-
-/// What stands behind a block of rows.
-#[derive(Debug)]
-enum RowsEnd {
-    More,
-    EndOfFile,
-    Break(Box<Break>),
-}
-
-/// What a row holds of what matters; `None` stands for `null`.
-#[derive(Debug)]
-struct Row {
-    text: Option<ByteArray>,
-    id: Option<Id>,
-    title: Option<ByteArray>,
-}
-
-/// The identifier of a row.
-#[derive(Debug)]
-enum Id {
-    Number(String),
-    Text(ByteArray),
 }
 
 impl std::fmt::Debug for RowBlocks {
@@ -122,94 +94,6 @@ impl RowBlocks {
             stop(&self.path, error, Some(number), byte_offset, self.rows)
         })
     }
-}
-
-impl RowBlock {
-    /// Whether nothing follows.
-    pub(super) fn is_last(&self) -> bool {
-        !matches!(self.end, RowsEnd::More)
-    }
-
-    /// What the rows hold, up to the first that stops the run.
-    pub(super) fn parse(
-        self,
-        config: &ParquetConfig,
-        origin: &Origin,
-        on_bad_line: OnBadLine,
-    ) -> Parsed {
-        let mut items = Vec::with_capacity(self.rows.len());
-        for (row, number) in self.rows.into_iter().zip(self.rows_before + 1..) {
-            match row.item(number, config, origin, on_bad_line) {
-                Ok(item) => items.push(item),
-                Err(error) => return Parsed::stopped(items, error.into()),
-            }
-        }
-        match self.end {
-            RowsEnd::More | RowsEnd::EndOfFile => Parsed::whole(items),
-            RowsEnd::Break(at) => Parsed::stopped(items, Stop::Broken(at)),
-        }
-    }
-}
-
-impl Row {
-    fn item(
-        self,
-        number: u64,
-        config: &ParquetConfig,
-        origin: &Origin,
-        on_bad_line: OnBadLine,
-    ) -> Result<Item, CorpusError> {
-        let fault = self.first_fault(config);
-        let id = self.id.map(|id| match id {
-            Id::Number(id) => id,
-            Id::Text(id) => replaced(&id),
-        });
-        let provenance = origin.provenance(Some(number), id);
-        let reject = fault.map(|(column, offset)| Reject {
-            provenance: provenance.clone(),
-            column: Some(column.to_owned()),
-            byte_offset: offset as u64,
-            reason: RejectReason::InvalidUtf8,
-        });
-        let reject = match (reject, on_bad_line) {
-            (Some(reject), OnBadLine::Fail) => {
-                return Err(CorpusError::BadRecord(Box::new(reject)));
-            }
-            (Some(reject), OnBadLine::Skip) => return Ok(Item::Rejected(reject)),
-            (reject, _) => reject,
-        };
-        let Some(text) = self.text else { return Ok(Item::NullText(provenance)) };
-        let title = self.title.as_ref().map(replaced);
-        let document = Document { provenance, title, text: replaced(&text) };
-        Ok(match reject {
-            Some(reject) => Item::Repaired(document, reject),
-            None => Item::Document(document),
-        })
-    }
-
-    /// The first column whose string is no UTF-8, and the offset of the fault in it.
-    fn first_fault<'c>(&self, config: &'c ParquetConfig) -> Option<(&'c str, usize)> {
-        let ParquetConfig { text_column, id_column, title_column } = config;
-        let id = match &self.id {
-            Some(Id::Text(id)) => Some(id),
-            Some(Id::Number(_)) | None => None,
-        };
-        [
-            (Some(text_column), self.text.as_ref()),
-            (Some(id_column), id),
-            (title_column.as_ref(), self.title.as_ref()),
-        ]
-        .into_iter()
-        .find_map(|(column, bytes)| {
-            let error = std::str::from_utf8(bytes?.data()).err()?;
-            Some((column?.as_str(), error.valid_up_to()))
-        })
-    }
-}
-
-/// The string that `bytes` are, with U+FFFD for what is no character.
-fn replaced(bytes: &ByteArray) -> String {
-    String::from_utf8_lossy(bytes.data()).into_owned()
 }
 
 /// An open file, and the row group that is read.
@@ -270,8 +154,9 @@ impl OpenedFile {
                     self.readers.insert(readers)
                 }
             };
-            let rows = read_rows(readers, self.has_unsigned_ids)?;
             let group = self.file.metadata().row_group(self.row_group);
+            let count = rows_of_batch(group, self.columns.text);
+            let rows = read_rows(readers, count, self.has_unsigned_ids)?;
             self.rows_of_group += rows.len() as u64;
             let declared = u64::try_from(group.num_rows()).unwrap_or(0);
             check_rows(self.rows_of_group, declared, rows.is_empty())?;
@@ -367,14 +252,23 @@ fn skip_rows(columns: &mut Columns<ColumnReader>, count: u64) -> Result<(), Parq
     Ok(())
 }
 
-/// Up to [`BATCH_ROWS`] more rows of a row group; none at its end.
+/// Rows of a row group that are read at a time, by the length of a text in the middle.
+fn rows_of_batch(group: &RowGroupMetaData, text: usize) -> usize {
+    let bytes = u64::try_from(group.column(text).uncompressed_size()).unwrap_or(0);
+    let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+    let rows_of_batch = rows.saturating_mul(BATCH_BYTES) / bytes.max(1);
+    rows_of_batch.clamp(1, BATCH_ROWS) as usize
+}
+
+/// Up to `count` more rows of a row group; none at its end.
 fn read_rows(
     columns: &mut Columns<ColumnReader>,
+    count: usize,
     has_unsigned_ids: bool,
 ) -> Result<Vec<Row>, ParquetError> {
-    let texts = read_texts(&mut columns.text)?;
-    let ids = columns.id.as_mut().map(|ids| read_ids(ids, has_unsigned_ids)).transpose()?;
-    let titles = columns.title.as_mut().map(read_texts).transpose()?;
+    let texts = read_texts(&mut columns.text, count)?;
+    let ids = columns.id.as_mut().map(|ids| read_ids(ids, count, has_unsigned_ids)).transpose()?;
+    let titles = columns.title.as_mut().map(|titles| read_texts(titles, count)).transpose()?;
     let same = |length: Option<usize>| length.is_none_or(|length| length == texts.len());
     if !same(ids.as_ref().map(Vec::len)) || !same(titles.as_ref().map(Vec::len)) {
         return Err(ParquetError::General("columns of different lengths".to_owned()));
@@ -387,23 +281,30 @@ fn read_rows(
         .collect())
 }
 
-fn read_texts(column: &mut ColumnReader) -> Result<Vec<Option<ByteArray>>, ParquetError> {
+fn read_texts(
+    column: &mut ColumnReader,
+    count: usize,
+) -> Result<Vec<Option<ByteArray>>, ParquetError> {
     match column {
-        ColumnReader::ByteArrayColumnReader(reader) => read_values(reader),
+        ColumnReader::ByteArrayColumnReader(reader) => read_values(reader, count),
         _ => Err(ParquetError::General("a column of text holds none".to_owned())),
     }
 }
 
-fn read_ids(column: &mut ColumnReader, is_unsigned: bool) -> Result<Vec<Option<Id>>, ParquetError> {
+fn read_ids(
+    column: &mut ColumnReader,
+    count: usize,
+    is_unsigned: bool,
+) -> Result<Vec<Option<Id>>, ParquetError> {
     fn ids<T>(values: Vec<Option<T>>, id: impl Fn(T) -> Id) -> Vec<Option<Id>> {
         values.into_iter().map(|value| value.map(&id)).collect()
     }
     Ok(match column {
-        ColumnReader::ByteArrayColumnReader(reader) => ids(read_values(reader)?, Id::Text),
-        ColumnReader::Int32ColumnReader(reader) => ids(read_values(reader)?, |id| {
+        ColumnReader::ByteArrayColumnReader(reader) => ids(read_values(reader, count)?, Id::Text),
+        ColumnReader::Int32ColumnReader(reader) => ids(read_values(reader, count)?, |id| {
             Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
         }),
-        ColumnReader::Int64ColumnReader(reader) => ids(read_values(reader)?, |id| {
+        ColumnReader::Int64ColumnReader(reader) => ids(read_values(reader, count)?, |id| {
             Id::Number(if is_unsigned { id.cast_unsigned().to_string() } else { id.to_string() })
         }),
         _ => return Err(ParquetError::General("a column of identifiers holds none".to_owned())),
@@ -413,9 +314,10 @@ fn read_ids(column: &mut ColumnReader, is_unsigned: bool) -> Result<Vec<Option<I
 /// The next values of a column that has one for each row, or `null`.
 fn read_values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
+    count: usize,
 ) -> Result<Vec<Option<T::T>>, ParquetError> {
     let (mut levels, mut values) = (Vec::new(), Vec::new());
-    let (rows, ..) = reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
+    let (rows, ..) = reader.read_records(count, Some(&mut levels), None, &mut values)?;
     if levels.is_empty() {
         // A column that must not hold `null` has no levels.
         return Ok(values.into_iter().map(Some).collect());

@@ -1,9 +1,9 @@
 //! One line of JSONL to a text, an identifier and a title.
 //!
-//! Only the keys that matter are turned into values; all others are skipped where they stand. Nearly
-//! every line goes the fast road of [`scan`]; this module reads the others, and explains what is
-//! wrong. A key that matters and stands twice in one object is a fault: most parsers keep the last
-//! value without a word, and the other one, which may be the text, is lost.
+//! Only the keys that matter are turned into values; all others are skipped where they stand.
+//! Nearly every line goes the fast road of [`scan`]; this module reads the others, and explains
+//! what is wrong. A key that matters and stands twice in one object is a fault: most parsers keep
+//! the last value without a word, and the other one, which may be the text, is lost.
 //!
 //! Two things are read although strict JSON forbids them, because nothing is lost by it: a byte
 //! order mark before the object, and raw control characters inside strings, which some exporters

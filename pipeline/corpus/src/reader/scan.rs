@@ -7,10 +7,10 @@
 //! holds it to.
 //!
 //! A text is copied once into a buffer that serves every line, escapes replaced, and from there
-//! into memory of its length. Between escapes, bytes are found and copied by vector instructions:
-//! those of `memchr` and of the standard library.
+//! into memory of its length.
 
 use super::JsonlConfig;
+use super::plain_run::copy_plain_run;
 use super::record::Record;
 
 /// Nesting that is followed; what is deeper is read by the other parser.
@@ -125,10 +125,8 @@ impl<'t> Scanner<'t, '_> {
         self.expect(b'"')?;
         self.buffer.clear();
         loop {
-            let start = self.at;
-            let end = self.skip_plain()?;
-            self.buffer.push_str(&self.text[start..self.at - 1]);
-            if end == b'"' {
+            self.at += copy_plain_run(&self.text[self.at..], self.buffer)?;
+            if self.next()? == b'"' {
                 return Some(self.buffer.as_str().to_owned());
             }
             // Escapes often follow one another.

@@ -8,7 +8,7 @@
 //!
 //! A folder or a glob stands for its files, as it does in a source. There a name must say the form.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,8 +77,9 @@ impl TestSets {
         let policy = ReadPolicy { on_bad_line, ..ReadPolicy::default() };
         let sources = Sources::open(&[source], policy).map_err(problem)?;
         self.check_unmet(&sources)?;
-        for file in sources.files() {
-            self.files.push(FileSummary::of(file.path).map_err(problem)?);
+        let files: Vec<PathBuf> = sources.files().map(|file| file.path.to_owned()).collect();
+        for file in &files {
+            self.files.push(FileSummary::of(file).map_err(problem)?);
         }
 
         let (first, mut null_records) = (self.contents.len(), 0);
@@ -96,8 +97,12 @@ impl TestSets {
                 }
             }
         }
-        if self.contents[first..].iter().all(|(_, text)| text.trim().is_empty()) {
-            return Err(fault(path, "it is empty. Name another file in test_sets".to_owned()));
+        let texts = self.contents[first..].iter().filter(|(_, text)| !text.trim().is_empty());
+        let files_with_text: HashSet<&Path> = texts.map(|(item, _)| &*item.file).collect();
+        if let Some(empty) = files.iter().find(|file| !files_with_text.contains(&***file)) {
+            let file = other_file(path, empty);
+            let problem = format!("{file}it is empty. Name another file in test_sets");
+            return Err(fault(path, problem));
         }
         if null_records > 0 {
             self.null_records.push((path.to_owned(), null_records));
@@ -395,6 +400,10 @@ mod tests {
                 items.iter().map(|(item, _)| item.file.file_name().unwrap()).collect();
             assert_eq!(names, ["a.txt", "b.txt"]);
         }
+        write("d.txt", " \n").unwrap();
+        let error = contents_of(folder.path()).unwrap_err();
+        assert!(error.contains("d.txt: it is empty. Name another file"), "{error}");
+        std::fs::remove_file(folder.path().join("d.txt")).unwrap();
         write("c.tokens", "three").unwrap();
         let error = contents_of(folder.path()).unwrap_err();
         assert!(error.contains("c.tokens: unknown file type. In a folder or glob"), "{error}");

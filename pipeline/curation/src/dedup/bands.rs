@@ -79,7 +79,8 @@ mod tests {
             (BandLayout::HIGH, 0.75, 0.999995),
         ] {
             let chance = layout.chance_to_meet(jaccard);
-            let tolerance = ((1.0_f64 - expected) / 3.0).min(0.005); // what the table's rounding hides
+            // What the table's rounding hides.
+            let tolerance = ((1.0_f64 - expected) / 3.0).min(0.005);
             assert!((chance - expected).abs() <= tolerance, "{layout:?} at {jaccard}: {chance}");
         }
     }

@@ -67,7 +67,7 @@ impl ByteClasses {
             let at_least = |bytes: u64, low: u8| bytes + ONES * u64::from(0x80 - low);
             let within =
                 |bytes: u64, low: u8, high: u8| at_least(bytes, low) & !at_least(bytes, high + 1);
-            let letter = within(ascii | ONES * 0x20, b'a', b'z');
+            let letter = within(ascii | (ONES * 0x20), b'a', b'z');
             let word = letter | within(ascii, b'0', b'9') | within(ascii, b'_', b'_');
             // Collects the highest bits: the factor brings the one of byte n to bit 56 + n.
             let bits = |mask: u64| {

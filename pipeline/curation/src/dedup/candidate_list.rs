@@ -1,25 +1,50 @@
 //! Places of an index, collected from many buckets and brought into order.
 
-/// Longer lists are ordered by a bit for each place instead of by sorting, if the places are at most
-/// [`PLACES_PER_ENTRY`] times as many.
+/// Longer lists are ordered by a bit for each place instead of by sorting, if the places are at
+/// most [`PLACES_PER_ENTRY`] times as many.
 const LONG: usize = 256;
 
 /// Bits of that many places are looked through in less time than one entry takes to be sorted.
 const PLACES_PER_ENTRY: usize = 256;
 
 /// A list of places with room to order it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CandidateList {
     places: Vec<u32>,
     /// One bit for each place; all zero between two uses.
     seen: Vec<u64>,
+    /// A bucket with more members is noted.
+    many: usize,
+    /// Features of the noted buckets.
+    noted: Vec<u64>,
 }
 
 impl CandidateList {
-    /// Empties the list and fills it with `places`; from then on they are ascending, each once.
-    pub(super) fn collect(&mut self, collect: impl FnOnce(&mut Vec<u32>)) {
+    /// An empty list that notes the buckets with more than `many` members.
+    pub(super) fn noting_above(many: u32) -> Self {
+        Self { places: Vec::new(), seen: Vec::new(), many: many as usize, noted: Vec::new() }
+    }
+
+    /// Fills the list with the members of the buckets of `features`: ascending, each once.
+    pub(super) fn collect<M: Iterator<Item = u32>>(
+        &mut self,
+        features: impl Iterator<Item = u64>,
+        members: impl Fn(u64) -> M,
+    ) {
         self.places.clear();
-        collect(&mut self.places);
+        self.noted.clear();
+        for feature in features {
+            let before = self.places.len();
+            self.places.extend(members(feature));
+            if self.places.len() - before > self.many {
+                self.noted.push(feature);
+            }
+        }
+        self.order();
+    }
+
+    /// Makes the places ascending, each once.
+    fn order(&mut self) {
         let (Some(&least), Some(&greatest)) = (self.places.iter().min(), self.places.iter().max())
         else {
             return;
@@ -58,6 +83,11 @@ impl CandidateList {
     pub(super) fn as_slice(&self) -> &[u32] {
         &self.places
     }
+
+    /// The features of the buckets that were noted.
+    pub(super) fn noted(&self) -> &[u64] {
+        &self.noted
+    }
 }
 
 #[cfg(test)]
@@ -74,14 +104,18 @@ mod tests {
             lists in prop::collection::vec(
                 (0_u32..1_000_000, 1_u32..100_000, 0_usize..3_000, any::<u32>()), 1..6),
         ) {
-            let mut list = CandidateList::default();
+            let mut list = CandidateList::noting_above(1_000);
             for (start, width, length, seed) in lists {
                 let places: Vec<u32> = (0..length as u32)
                     .map(|n| start + n.wrapping_mul(0x9E37_79B9).wrapping_add(seed) % width)
                     .collect();
-                list.collect(|out| out.extend(&places));
-                let expected: Vec<u32> = BTreeSet::from_iter(places).into_iter().collect();
-                prop_assert_eq!(list.as_slice(), expected);
+                let halves = [&places[..length / 2], &places[length / 2..]];
+                list.collect(0..2, |half| halves[half as usize].iter().copied());
+                let is_long = |half: &u64| halves[*half as usize].len() > 1_000;
+                let noted: Vec<u64> = (0..2).filter(is_long).collect();
+                prop_assert_eq!(list.noted(), noted);
+                let expected: BTreeSet<u32> = places.into_iter().collect();
+                prop_assert_eq!(list.as_slice(), Vec::from_iter(expected));
             }
         }
     }

@@ -74,15 +74,7 @@ pub(super) trait CandidateIndex: Send + Sync {
 
     /// Collects the documents that share a feature with `document` and are worth comparing with it:
     /// ascending, each once.
-    ///
-    /// Features of buckets with more than `many` members are added to `met`.
-    fn candidates(
-        &self,
-        document: &Featured,
-        many: u32,
-        out: &mut CandidateList,
-        met: &mut Vec<u64>,
-    );
+    fn candidates(&self, document: &Featured, out: &mut CandidateList);
 
     /// The number of members of a bucket, and the number of the oldest document in it.
     fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>);

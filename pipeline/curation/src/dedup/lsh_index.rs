@@ -7,8 +7,8 @@
 //! slot of 8 bytes (its key and its newest member), and one array of links, 4 bytes for each
 //! document. With a quarter more slots than documents, that is 14 bytes for each document and band;
 //! what [`Screen`] looks at takes 72 more, 436 in all for 26 bands. Everything is made at once for
-//! as many documents as the index may ever hold: the number that fits a memory limit is known before
-//! the first is inserted, and nothing grows or is copied afterwards.
+//! as many documents as the index may ever hold: the number that fits a memory limit is known
+//! before the first is inserted, and nothing grows or is copied afterwards.
 
 use rayon::prelude::*;
 
@@ -18,6 +18,10 @@ use super::candidate_list::CandidateList;
 use super::candidates::{CandidateIndex, Featured};
 use super::jaccard::Threshold;
 use super::screen::{Screen, Sketch};
+
+/// Nearly all buckets that are looked up are free, and each look costs a cache miss; so many looks
+/// are made without deciding anything in between, so that their misses overlap.
+const LOOKED_UP_AT_ONCE: usize = 16;
 
 /// Fewer documents are inserted by one thread alone.
 const MIN_PARALLEL_DOCUMENTS: usize = 32;
@@ -81,6 +85,16 @@ impl LshIndex {
         (&self.slots[band * self.slots_per_band..][..self.slots_per_band], feature as u32)
     }
 
+    /// Those of up to [`LOOKED_UP_AT_ONCE`] features at whose home in the table some bucket is.
+    fn taken(&self, features: &[u64]) -> impl Iterator<Item = u64> {
+        let mut is_taken = [false; LOOKED_UP_AT_ONCE];
+        for (&feature, is_taken) in features.iter().zip(&mut is_taken) {
+            let (slots, key) = self.band_of(feature);
+            *is_taken = slots[buckets::home(slots, key)] != 0;
+        }
+        features.iter().zip(is_taken).filter(|(_, is_taken)| *is_taken).map(|(&feature, _)| feature)
+    }
+
     /// The members of a bucket as places in `documents`, from the newest to the oldest.
     fn members(&self, feature: u64) -> impl Iterator<Item = u32> {
         let (slots, key) = self.band_of(feature);
@@ -132,35 +146,10 @@ impl CandidateIndex for LshIndex {
         }
     }
 
-    fn candidates(
-        &self,
-        document: &Featured,
-        many: u32,
-        out: &mut CandidateList,
-        met: &mut Vec<u64>,
-    ) {
-        if self.documents.is_empty() {
-            out.collect(|_| {});
-            return;
-        }
-        out.collect(|places| {
-            for features in document.features.chunks(16) {
-                // Nearly all buckets are empty, and looking at each costs a cache miss: looked at
-                // together, the misses overlap.
-                let mut is_free = [false; 16];
-                for (&feature, is_free) in features.iter().zip(&mut is_free) {
-                    let (slots, key) = self.band_of(feature);
-                    *is_free = slots[buckets::home(slots, key)] == 0;
-                }
-                for (&feature, _) in features.iter().zip(is_free).filter(|(_, is_free)| !is_free) {
-                    let before = places.len();
-                    places.extend(self.members(feature));
-                    if places.len() - before > many as usize {
-                        met.push(feature);
-                    }
-                }
-            }
-        });
+    fn candidates(&self, document: &Featured, out: &mut CandidateList) {
+        let features = if self.documents.is_empty() { &[][..] } else { &document.features };
+        let taken = features.chunks(LOOKED_UP_AT_ONCE).flat_map(|features| self.taken(features));
+        out.collect(taken, |feature| self.members(feature));
         out.retain(|place| {
             let kept =
                 (self.documents[place as usize].num_shingles, &self.sketches[place as usize]);
@@ -206,8 +195,8 @@ mod tests {
     }
 
     fn candidates(index: &LshIndex, keys: [u32; 2]) -> Vec<u32> {
-        let mut out = CandidateList::default();
-        index.candidates(&featured(99, keys), 99, &mut out, &mut Vec::new());
+        let mut out = CandidateList::noting_above(99);
+        index.candidates(&featured(99, keys), &mut out);
         out.as_slice().to_vec()
     }
 
@@ -251,16 +240,15 @@ mod tests {
     #[test]
     fn buckets_with_many_members_are_named_with_their_earliest_document() {
         let index = index();
-        let met = |many| {
-            let mut met = Vec::new();
-            let document = featured(99, [1, 101]);
-            index.candidates(&document, many, &mut CandidateList::default(), &mut met);
-            met
+        let noted = |many| {
+            let mut out = CandidateList::noting_above(many);
+            index.candidates(&featured(99, [1, 101]), &mut out);
+            out.noted().to_vec()
         };
         let [first, second] = features([1, 101])[..] else { panic!("two features") };
-        assert_eq!(met(3), [first, second]);
-        assert_eq!(met(4), [first]);
-        assert!(met(8).is_empty());
+        assert_eq!(noted(3), [first, second]);
+        assert_eq!(noted(4), [first]);
+        assert!(noted(8).is_empty());
         assert_eq!(index.size_and_oldest(first), (8, Some(0)));
         assert_eq!(index.size_and_oldest(second), (4, Some(10)));
         assert_eq!(index.size_and_oldest(features([2, 2])[0]), (0, None));

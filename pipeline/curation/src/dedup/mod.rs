@@ -1,7 +1,8 @@
 //! Duplicate removal: exact copies first, then near-duplicates by word 5-grams.
 //!
 //! ```text
-//! text --shingles--> sorted set --signature--> 130 bins --bands--> 26 keys --index--> candidates --jaccard--> verdict
+//! text --shingles--> sorted set --signature--> 130 bins --bands--> 26 keys
+//!      --index--> candidates --jaccard--> verdict
 //! ```
 //!
 //! The kernels [`shingles()`], [`signature()`], [`bands()`] and [`jaccard_above`] are functions of

@@ -15,7 +15,8 @@ use crate::CurationError;
 pub struct NearDuplicates {
     /// For each document, why it is removed; `None` where it is kept.
     pub removed: Vec<Option<Removal>>,
-    /// Buckets with more than [`HOT_BUCKET_MEMBERS`](super::HOT_BUCKET_MEMBERS) kept members, largest first.
+    /// Buckets with more than [`HOT_BUCKET_MEMBERS`](super::HOT_BUCKET_MEMBERS) kept members,
+    /// largest first.
     pub hot_buckets: Vec<HotBucket>,
     /// Time of all threads spent on documents that met such a bucket.
     pub hot_bucket_time: Duration,

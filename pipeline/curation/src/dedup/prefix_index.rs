@@ -1,10 +1,10 @@
 //! The index of the exact method: from shingles of prefixes to kept documents.
 //!
-//! One table with open addressing has a slot of 8 bytes for each distinct shingle, and every shingle
-//! of a document's prefix an entry of 8 bytes, chained from the newest to the oldest: with a quarter
-//! more slots than entries, 18 bytes for each. A slot is told from another by 32 bits of its shingle
-//! besides those that choose the place; two shingles that are the same in both share a bucket, which
-//! proposes a pair too many and never one too few.
+//! One table with open addressing has a slot of 8 bytes for each distinct shingle, and every
+//! shingle of a document's prefix an entry of 8 bytes, chained from the newest to the oldest: with
+//! a quarter more slots than entries, 18 bytes for each. A slot is told from another by 32 bits of
+//! its shingle besides those that choose the place; two shingles that are the same in both share a
+//! bucket, which proposes a pair too many and never one too few.
 
 use super::buckets;
 use super::candidate_list::CandidateList;
@@ -83,26 +83,9 @@ impl CandidateIndex for PrefixIndex {
         }
     }
 
-    fn candidates(
-        &self,
-        document: &Featured,
-        many: u32,
-        out: &mut CandidateList,
-        met: &mut Vec<u64>,
-    ) {
-        if self.entries.is_empty() {
-            out.collect(|_| {});
-            return;
-        }
-        out.collect(|documents| {
-            for &shingle in &document.features {
-                let before = documents.len();
-                documents.extend(self.members(shingle));
-                if documents.len() - before > many as usize {
-                    met.push(shingle);
-                }
-            }
-        });
+    fn candidates(&self, document: &Featured, out: &mut CandidateList) {
+        let features = if self.entries.is_empty() { &[][..] } else { &document.features };
+        out.collect(features.iter().copied(), |shingle| self.members(shingle));
     }
 
     fn size_and_oldest(&self, feature: u64) -> (u32, Option<u32>) {
@@ -127,8 +110,8 @@ mod tests {
     }
 
     fn candidates(index: &PrefixIndex, features: &[u64]) -> Vec<u32> {
-        let mut out = CandidateList::default();
-        index.candidates(&featured(99, features), 99, &mut out, &mut Vec::new());
+        let mut out = CandidateList::noting_above(99);
+        index.candidates(&featured(99, features), &mut out);
         out.as_slice().to_vec()
     }
 

@@ -1,14 +1,14 @@
 //! The prefix of a shingle set: its rarest members, of which a near-duplicate must have one.
 //!
-//! Let all sets be put in one order. Two sets of which the smaller has `n` members, and that have at
-//! least `c` of them in common, have one in common among the first `n - c + 1` of either: were all
-//! common ones later, fewer than `c` would be left. A pair above a threshold `t` has more than `t ·
-//! n` in common with a set of `n`, so the first `n - floor(t · n)` of each set are enough to find
-//! every such pair (Bayardo, Ma and Srikant, *Scaling up all pairs similarity search*, 2007).
+//! Let all sets be put in one order. Where two sets have at least `c` members in common, the first
+//! of those has `c - 1` others behind it in either set: it is among the first `n - c + 1` of a set
+//! of `n`. A pair above a threshold `t` has more than `t · n` in common with a set of `n`, so the
+//! first `n - floor(t · n)` of each set are enough to find every such pair (Bayardo, Ma and
+//! Srikant, *Scaling up all pairs similarity search*, 2007).
 //!
-//! Any order finds all pairs; one from the rare to the frequent proposes few others. It is made from
-//! counts in a table of limited size, where different shingles may share a count. A shingle that is
-//! counted once is in one document only, and so left out of its prefix.
+//! Any order finds all pairs; one from the rare to the frequent proposes few others. It is made
+//! from counts in a table of limited size, where different shingles may share a count. A shingle
+//! that is counted once is in one document only, and so left out of its prefix.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -2,15 +2,15 @@
 //!
 //! A pair passes two tests that look at the index alone: the sizes of its sets allow the threshold,
 //! and their *sketches* differ in no more places than near-duplicates do. A sketch is the lowest
-//! four bits of the first 128 bins of a signature: 64 bytes, one cache line, so that a hot bucket is
-//! looked through at the speed of memory.
+//! four bits of the first 128 bins of a signature: 64 bytes, one cache line, so that a hot bucket
+//! is looked through at the speed of memory.
 //!
 //! Bins of a pair with the Jaccard similarity `J` agree with probability `J`, and their lowest four
-//! bits with `J + (1 - J) / 16`. A pair is turned away if it agrees in fewer places than the mean of
-//! that at the threshold less four standard deviations: at 0.7, in fewer than 72 of 128. Of pairs
-//! just above the threshold, 3 in 100,000 do (the binomial's tail; one-permutation bins vary less
-//! than independent ones), which is little beside the 0.8%, or with [`BandLayout::HIGH`] the 0.02%,
-//! that share no band.
+//! bits with `J + (1 - J) / 16`. A pair is turned away if it agrees in fewer places than the mean
+//! of that at the threshold less four standard deviations: at 0.7, in fewer than 72 of 128. Of
+//! pairs just above the threshold, 3 in 100,000 do (the binomial's tail; one-permutation bins vary
+//! less than independent ones), which is little beside the 0.8%, or with [`BandLayout::HIGH`] the
+//! 0.02%, that share no band.
 //!
 //! Small sets leave bins empty, and bins that were filled by copying repeat each other, so only
 //! pairs with [`SHINGLES_PER_BIN`] shingles per bin are screened by sketch; for smaller ones the
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn differing_bins_are_counted() {
-        let signature: Vec<u32> = (0..130).map(|bin| bin * 0x9E37_79B9 >> 7).collect();
+        let signature: Vec<u32> =
+            (0..130_u32).map(|bin| bin.wrapping_mul(0x9E37_79B9) >> 7).collect();
         for number in [0, 1, 15, 16, 17, 100, 128] {
             let mut other = signature.clone();
             for (place, bin) in other[..number].iter_mut().enumerate() {

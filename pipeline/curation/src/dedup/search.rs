@@ -138,8 +138,8 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     ///
-    /// [`CurationError::Stopped`] when the observer asked for it. The search is then of no more use,
-    /// but what it returned before is good.
+    /// [`CurationError::Stopped`] when the observer asked for it. The search is then of no more
+    /// use, but what it returned before is good.
     pub fn next_stretch(
         &mut self,
         observer: &dyn Observer,
@@ -241,13 +241,13 @@ impl<'a> Search<'a> {
             stop_if_asked(observer)?;
             Ok(self.find(document, index, candidates))
         };
-        block.par_iter().map_init(CandidateList::default, find).collect()
+        block.par_iter().map_init(candidate_list, find).collect()
     }
 
     /// Decides about the documents of a block, which were compared with the index, by comparing the
     /// remaining ones with those that are kept of the block, in order. What fits the index enters
-    /// it; the first that does not is returned, and the documents from there on are left to the next
-    /// pass.
+    /// it; the first that does not is returned, and the documents from there on are left to the
+    /// next pass.
     fn decide_block(
         &mut self,
         block: Vec<Featured>,
@@ -261,7 +261,7 @@ impl<'a> Search<'a> {
         let mut not_indexed = None;
         let mut kept: Vec<Featured> = Vec::new();
         let mut features_of_kept = 0;
-        let mut candidates = CandidateList::default();
+        let mut candidates = candidate_list();
         block_index.reset(block.len(), block.iter().map(|document| document.features.len()).sum());
         for (document, before) in block.into_iter().zip(compared) {
             stop_if_asked(observer)?;
@@ -308,8 +308,8 @@ impl<'a> Search<'a> {
             return found;
         }
         let started = Instant::now();
-        let met = &mut found.nearly_hot;
-        index.candidates(document, NEARLY_HOT_MEMBERS, candidates, met);
+        index.candidates(document, candidates);
+        found.nearly_hot = candidates.noted().to_vec();
         let shingles = self.corpus.shingles(document.document);
         found.removal = candidates.as_slice().iter().find_map(|&witness| {
             let theirs = self.corpus.shingles(witness);
@@ -330,6 +330,11 @@ impl<'a> Search<'a> {
     fn not_removed(&self, documents: Range<u32>) -> impl Iterator<Item = u32> {
         documents.filter(|&document| !self.removed.contains(document))
     }
+}
+
+/// A list that notes what may be hot.
+fn candidate_list() -> CandidateList {
+    CandidateList::noting_above(NEARLY_HOT_MEMBERS)
 }
 
 /// Documents with their features, made on all threads.

@@ -167,13 +167,14 @@ mod tests {
 
         #[test]
         fn hashes_are_sorted_as_std_does(
-            hashes in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..3, Just(u64::MAX)], 0..400),
+            hashes in prop::collection::vec(
+                prop_oneof![any::<u64>(), 0_u64..3, Just(u64::MAX)], 0..400),
             repeats in 1_usize..60,
         ) {
             let mut hashes = hashes.repeat(repeats);
-            let expected: Vec<u64> = BTreeSet::from_iter(hashes.iter().copied()).into_iter().collect();
+            let expected: BTreeSet<u64> = hashes.iter().copied().collect();
             sort_and_dedup(&mut hashes);
-            prop_assert_eq!(hashes, expected);
+            prop_assert_eq!(hashes, Vec::from_iter(expected));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The words of a text as hashes: the cost of the whole near-duplicate stage, and so made to be fast.
+//! The words of a text as hashes: the cost of the whole near-duplicate stage, and so made to be
+//! fast.
 //!
 //! A *word* is a maximal run of Unicode letters, digits and underscores ([`char::is_alphanumeric`]
 //! or `_`), lower-cased as [`str::to_lowercase`] does it.
@@ -172,13 +173,28 @@ fn lower_case(word: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(word.to_lowercase().as_bytes());
         return;
     }
-    for character in word.chars().flat_map(char::to_lowercase) {
+    let mut push = |character: char| {
         out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+    };
+    for character in word.chars() {
+        if is_common_lower_case(character) {
+            push(character);
+        } else {
+            character.to_lowercase().for_each(&mut push);
+        }
     }
 }
 
 fn is_word_character(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
+    is_common_lower_case(character) || character.is_alphanumeric() || character == '_'
+}
+
+/// Whether this is one of the frequent letters beyond ASCII that are their own lower case; for the
+/// others, `char`'s methods search their tables.
+fn is_common_lower_case(character: char) -> bool {
+    // Latin-1, Greek, Cyrillic, kana, Chinese characters, Hangul.
+    matches!(character, 'ß'..='ö' | 'ø'..='ÿ' | 'ά'..='ώ' | 'а'..='џ')
+        || matches!(character, 'ぁ'..='ゖ' | 'ァ'..='ヺ' | '一'..='鿿' | '가'..='힣')
 }
 
 #[cfg(test)]
@@ -215,6 +231,16 @@ mod tests {
         assert_eq!(word_hashes(text), hashes_of_plain_words(text));
         assert_eq!(word_hashes("ΟΔΥΣΣΕΥΣ"), word_hashes("οδυσσευς"));
         assert_eq!(word_hashes("\u{212A}"), word_hashes("k"));
+    }
+
+    #[test]
+    fn common_letters_are_letters_in_lower_case() {
+        let common = ('\0'..=char::MAX).filter(|&character| is_common_lower_case(character));
+        assert!(common.clone().count() > 32_000);
+        for character in common {
+            assert!(character.is_alphanumeric(), "{character}");
+            assert!(character.to_lowercase().eq([character]), "{character}");
+        }
     }
 
     #[test]

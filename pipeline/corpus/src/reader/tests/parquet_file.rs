@@ -66,6 +66,75 @@ fn every_type_and_compression_gives_the_same_documents() {
     }
 }
 
+/// A file of `rows_of_groups` rows, each of a text of `text_bytes` bytes and its number.
+fn table(rows_of_groups: &[usize], text_bytes: usize) -> Vec<u8> {
+    let schema = "message row { optional binary text (UTF8); required int64 id; }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+    let mut numbers = 0..;
+    for &rows in rows_of_groups {
+        let ids: Vec<i64> = numbers.by_ref().take(rows).collect();
+        // Every seventh text is null.
+        let levels: Vec<i16> = ids.iter().map(|id| i16::from(id % 7 != 0)).collect();
+        let texts: Vec<ByteArray> = ids
+            .iter()
+            .filter(|&id| id % 7 != 0)
+            .map(|id| ByteArray::from(format!("{id:0text_bytes$}").as_str()))
+            .collect();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn every_state_within_a_row_group_goes_on_with_the_rows_behind_it() {
+    let input = Input::new(&[("a.parquet", &table(&[2_500, 0, 1, 3_000], 20))]);
+    let config = [source(input.path("a.parquet"), ParquetConfig::default())];
+    let mut whole = Sources::open(&config, ReadPolicy::default()).unwrap();
+    let (mut states, mut items) = (Vec::new(), Vec::new());
+    while let Some(block) = whole.next_block() {
+        states.push((whole.state(), items.len()));
+        items.extend(whole.accept(block.parse()).unwrap());
+    }
+    assert_eq!(items.len(), 5_501);
+    assert!(states.len() > 6, "{}", states.len());
+    for (item, number) in items.iter().zip(0..) {
+        let (provenance, text) = match item {
+            Item::Document(document) => (&document.provenance, Some(&document.text)),
+            Item::NullText(provenance) => (provenance, None),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(provenance.id, Some(number.to_string()));
+        assert_eq!(text.cloned(), (number % 7 != 0).then(|| format!("{number:020}")));
+    }
+    for (state, num_before) in states {
+        let mut sources = Sources::open(&config, ReadPolicy::default()).unwrap();
+        sources.skip_to(&state);
+        let rest: Vec<Item> = sources.collect::<Result<_, _>>().unwrap();
+        assert!(rest == items[num_before..], "{state:?}");
+    }
+}
+
+#[test]
+fn long_rows_come_a_few_at_a_time() {
+    let input = Input::new(&[("a.parquet", &table(&[200], 60_000))]);
+    let config = [source(input.path("a.parquet"), ParquetConfig::default())];
+    let mut sources = Sources::open(&config, ReadPolicy::default()).unwrap();
+    let mut blocks = Vec::new();
+    while let Some(block) = sources.next_block() {
+        blocks.push(sources.accept(block.parse()).unwrap().len());
+    }
+    assert_eq!(blocks.iter().sum::<usize>(), 200);
+    assert!(blocks.iter().all(|&rows| rows <= 24), "{blocks:?}");
+}
+
 #[test]
 fn columns_that_are_absent_or_hold_no_text_are_refused_with_those_there_are() {
     let error = |config: ParquetConfig| {
