@@ -75,7 +75,7 @@ fn document_of_a_data_folder_is_shown_with_its_text_and_source() {
     let (head, text) = run.stdout.split_once("\n").expect("a line about the document");
     assert!(head.starts_with("document 1, "), "{head}");
     let (source, text) = text.split_once("\n").expect("a line about the source");
-    assert_eq!(source, "source wiki, corpus/wiki.jsonl:2");
+    assert_eq!(source, "from corpus/wiki.jsonl:2");
     assert_eq!(text.trim_end(), texts[1].clone() + "<|endoftext|>");
 
     let shown = pipeline_in(&dir, "shard show data --doc 0 --json").success().json();
@@ -118,7 +118,7 @@ fn merged_data_folders_are_a_data_folder_to_train_on() {
     pipeline_in(&dir, "shard verify both").success();
     let shown = pipeline_in(&dir, "shard show both --doc 3 --json").success().json();
     assert_eq!(shown["text"], words(12, 200) + "<|endoftext|>");
-    assert_eq!(shown["source"]["source"], "b");
+    assert_eq!(shown["source"]["source"], "b.jsonl");
     assert_eq!(
         lines_of(&fs::read_to_string(dir.path("both/provenance.jsonl")).expect("a list")).len(),
         4

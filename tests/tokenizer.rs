@@ -47,7 +47,7 @@ fn what_was_made_with_a_tokenizer_of_a_file_reads_after_everything_has_moved() {
         "test.tokens",
         format!(" \n = Title = \n \n {} \n", words(9, 100).replace('\n', " ")),
     );
-    let line = "eval --checkpoint moved --task wikitext103 --data test.tokens";
+    let line = "eval --checkpoint moved --task wikitext103 --data test.tokens --overlap 8";
     let report = pipeline_in(&dir, line).success();
     assert!(report.stdout.contains("perplexity"), "{}", report.stdout);
     fs::write(dir.path("moved/checkpoints/step-3/tokenizer.json"), "{}").expect("a file");

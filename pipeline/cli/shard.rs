@@ -186,9 +186,11 @@ impl std::fmt::Display for ShownDocument {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(formatter, "document {}, {} tokens", self.document, self.tokens.len())?;
         if let Some(Location { source, file, line, id }) = &self.source {
-            let source = source.as_deref().unwrap_or("-");
-            write!(formatter, "source {source}, {file}")?;
+            write!(formatter, "from {file}")?;
             line.map_or(Ok(()), |line| write!(formatter, ":{line}"))?;
+            // A source that was given no name has its file's.
+            let source = source.as_ref().filter(|source| *source != file);
+            source.map_or(Ok(()), |source| write!(formatter, ", source {source}"))?;
             id.as_ref().map_or(Ok(()), |id| write!(formatter, ", id {id}"))?;
             writeln!(formatter)?;
         }
