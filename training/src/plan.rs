@@ -114,6 +114,13 @@ impl TrainConfig {
     pub fn validate(self, paths: RunPaths) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
         let folder = DataFolder::open(&paths.data)?;
+        if folder.manifest().spans.iter().any(|span| span.weight.is_some()) {
+            tracing::warn!(
+                "{}: its sources have weights, which training does not use yet: samples are drawn \
+                 from all tokens alike",
+                paths.data.display()
+            );
+        }
         let tokenizer = folder.tokenizer_identity()?;
         let parallel = self.parallel.dims();
 

@@ -58,7 +58,7 @@ mod verify;
 
 pub use data_folder::{
     DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
-    SHARD, TokenizerIdentity, Workplace,
+    SHARD, SourceSpan, TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;

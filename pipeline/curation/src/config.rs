@@ -225,6 +225,12 @@ impl CurationConfig {
         if sources.is_empty() {
             return Err(ConfigProblem::NoSourceFor { model: self.model }.into());
         }
+        let weighted = sources.iter().filter(|source| source.weight.is_some()).count();
+        if let Some(without) = sources.iter().find(|source| source.weight.is_none())
+            && weighted > 0
+        {
+            return Err(ConfigProblem::SomeWeights { without: without.name.clone() }.into());
+        }
         self.decontamination = self.decontamination.map(DecontaminationConfig::with_a_rule);
         if let Some(table) = &self.decontamination {
             if table.test_sets.is_empty() {
@@ -380,6 +386,21 @@ mod tests {
         assert_eq!(rules(serde_json::json!({"test_sets": test_sets})), (true, false, false));
         let ngram = serde_json::json!({"test_sets": test_sets, "ngram": {}});
         assert_eq!(rules(ngram), (false, true, false));
+    }
+
+    #[test]
+    fn all_sources_have_a_weight_or_none() {
+        let validated = |weights: [Option<f64>; 2]| {
+            let sources = weights
+                .iter()
+                .zip(["a.jsonl", "b.jsonl"])
+                .map(|(&weight, path)| SourceConfig { weight, ..SourceConfig::jsonl(path) });
+            CurationConfig::of_paper(sources.collect()).validate()
+        };
+        assert!(validated([None, None]).is_ok());
+        assert!(validated([Some(1.0), Some(2.5)]).is_ok());
+        let error = validated([Some(1.0), None]).err().unwrap().to_string();
+        assert!(error.contains("source b.jsonl has no weight"), "{error}");
     }
 
     #[test]

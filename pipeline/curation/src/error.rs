@@ -122,6 +122,13 @@ pub enum ConfigProblem {
     #[error("no source is configured: add a table [[source]] with name and paths")]
     NoSource,
 
+    /// A source without a weight beside others that have one.
+    #[error("source {without} has no weight, and others have: give every source one, or none")]
+    SomeWeights {
+        /// Name of the source.
+        without: String,
+    },
+
     /// Sources that are all left out for the model.
     #[error(
         "every source has {:?} in its exclude_for, so that nothing is left for model = {:?}: name another model, \

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use corpus::shard::{ShardReader, ShardSummary};
-use corpus::{DataFolder, DataManifest, REPORT, SHARD};
+use corpus::{DataFolder, DataManifest, REPORT, SHARD, SourceSpan};
 
 use crate::curate::config_value;
 use crate::decontaminate::{ContaminationReport, Decontamination};
@@ -132,6 +132,24 @@ impl Made<'_> {
         self.plan.excluded_sources.iter().map(|source| source.name.clone()).collect()
     }
 
+    /// The documents of each source in the shard, which has them in the order of the sources.
+    fn spans(&self, report: &CurationReport) -> Vec<SourceSpan> {
+        let mut first_document = 0;
+        let kept = self.plan.sources.iter().filter_map(|source| {
+            let counts = report.sources.get(&source.name).filter(|counts| counts.kept > 0)?;
+            let span = SourceSpan {
+                source: source.name.clone(),
+                weight: source.weight,
+                first_document,
+                documents: counts.kept,
+                tokens: counts.tokens,
+            };
+            first_document += counts.kept;
+            Some(span)
+        });
+        kept.collect()
+    }
+
     fn cut_words(&self) -> Result<Option<CutWords>, CurationError> {
         let Some((document, _)) = self.cuts.first else { return Ok(None) };
         Ok(Some(CutWords {
@@ -144,6 +162,7 @@ impl Made<'_> {
     fn manifest(&self, report: &CurationReport) -> DataManifest {
         let mut manifest = DataManifest::new(self.plan.tokenizer.as_ref(), &self.shard);
         manifest.sources = self.plan.sources.clone();
+        manifest.spans = self.spans(report);
         manifest.config = config_value(self.plan);
         manifest.dropped =
             report.dropped.iter().map(|(reason, &count)| (reason.to_string(), count)).collect();

@@ -34,6 +34,10 @@ pub struct DataManifest {
     pub files: Vec<FileSummary>,
     /// The sources, as configured.
     pub sources: Vec<SourceConfig>,
+    /// Which documents of the shard are of which source, in the order of the shard: what a blend by
+    /// weight needs. Folders of earlier versions have none.
+    #[serde(default)]
+    pub spans: Vec<SourceSpan>,
     /// The whole resolved configuration.
     pub config: serde_json::Value,
     /// Number of documents dropped, by reason.
@@ -41,6 +45,22 @@ pub struct DataManifest {
     /// The tokenizer's definition, until it is written beside the manifest.
     #[serde(skip)]
     pub(super) definition: Option<Arc<str>>,
+}
+
+/// Consecutive documents of a shard that are of one source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSpan {
+    /// Name of the source.
+    pub source: String,
+    /// Its weight, as configured.
+    pub weight: Option<f64>,
+    /// Number of the first document.
+    pub first_document: u64,
+    /// Number of documents.
+    pub documents: u64,
+    /// Number of their tokens, ends of documents among them.
+    pub tokens: u64,
 }
 
 /// Which tokenizer made the tokens of a shard.
@@ -120,6 +140,7 @@ impl DataManifest {
             dtype: shard.dtype,
             files: shard.files.to_vec(),
             sources: Vec::new(),
+            spans: Vec::new(),
             config: serde_json::Value::Null,
             dropped: BTreeMap::new(),
             definition: tokenizer.definition(),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{DataFolder, DataManifest, Existing, PROVENANCE, REPORT, check, read_json};
+use super::{DataFolder, DataManifest, Existing, PROVENANCE, REPORT, SourceSpan, check, read_json};
 use crate::CorpusError;
 use crate::merge::append_all;
 use crate::observer::{Observer, stop_if_asked};
@@ -37,8 +37,14 @@ pub(crate) fn merge_folders(
         concatenate(list, folders, &writer.file(list), observer)?;
     }
     let mut manifest = DataManifest::new(tokenizer.as_ref(), &summary);
+    let mut documents_before = 0;
     for folder in folders {
         manifest.sources.extend(folder.manifest.sources.iter().cloned());
+        manifest.spans.extend(folder.manifest.spans.iter().cloned().map(|span| SourceSpan {
+            first_document: documents_before + span.first_document,
+            ..span
+        }));
+        documents_before += folder.manifest.documents;
         for (reason, count) in &folder.manifest.dropped {
             *manifest.dropped.entry(reason.clone()).or_default() += count;
         }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manifest::MANIFEST_VERSION;
-pub use manifest::{DataManifest, TokenizerIdentity};
+pub use manifest::{DataManifest, SourceSpan, TokenizerIdentity};
 pub(crate) use merge::merge_folders;
 use serde::de::DeserializeOwned;
 pub use workplace::Workplace;

@@ -61,9 +61,9 @@ impl LengthFilter {
         };
         let encoded = self.tokenizer.encode_to(text, &mut EncodeScratch::default(), &mut take);
         // A text that cannot be encoded stays: the stage that needs its tokens tells of it.
-        if encoded.is_err() {
-            return Length::Enough { tokens: None };
-        }
+        let Ok(encoded) = encoded else { return Length::Enough { tokens: None } };
+        // Where a word was cut, the shard's stage is to meet the cut itself, and count it.
+        is_whole &= encoded.cut_words == 0;
         if found.len() < min_tokens {
             Length::TooShort
         } else {

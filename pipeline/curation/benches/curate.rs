@@ -1,0 +1,216 @@
+//! The whole data stage, stage by stage: `cargo bench -p curation --bench curate -- [PATH]
+//! [--documents N] [--memory MIB]... [--runs N] [--no-length]`.
+//!
+//! PATH is a file, folder or glob of JSONL; without it N short documents are made up, of which
+//! every tenth is an edited copy of an earlier one. Everything is curated as the paper has it, once
+//! for each `--memory` (8192 where none is given). A row is a stage: seconds, and megabytes of input
+//! per second, the median of the runs with the slowest and fastest. *Removal list* is everything
+//! from the files to the decisions, without the tokens. The memory is the most that the process held
+//! for itself, looked at twenty times a second.
+//!
+//! Every result is compared with the first, byte by byte.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+#[path = "../tests/generate/mod.rs"]
+mod generate;
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use corpus::reader::SourceConfig;
+use corpus::{Existing, Observer, Unit};
+use curation::{CurationConfig, CurationReport, curate};
+
+/// Files that must be the same bytes in every run.
+const RESULTS: [&str; 4] = ["corpus.bin", "corpus.idx", "removed.jsonl", "provenance.jsonl"];
+
+/// Stages that come after the decisions.
+const AFTER_DECISIONS: [&str; 2] = ["tokenize", "write lists"];
+
+/// What the command line asks for.
+struct Options {
+    path: Option<PathBuf>,
+    documents: usize,
+    memory: Vec<u64>,
+    runs: usize,
+    length: bool,
+}
+
+impl Options {
+    fn of_command_line() -> Self {
+        let mut options =
+            Self { path: None, documents: 200_000, memory: Vec::new(), runs: 3, length: true };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut number = || -> usize {
+                arguments.next().and_then(|n| n.parse().ok()).expect("a number behind the option")
+            };
+            match argument.as_str() {
+                "--bench" => {} // from cargo
+                "--documents" => options.documents = number(),
+                "--memory" => options.memory.push((number() as u64) << 20),
+                "--runs" => options.runs = number().max(1),
+                "--no-length" => options.length = false,
+                option if option.starts_with("--") => panic!("unknown option {option}"),
+                path => options.path = Some(path.into()),
+            }
+        }
+        if options.memory.is_empty() {
+            options.memory.push(8 << 30);
+        }
+        options
+    }
+}
+
+/// Takes the time of every stage.
+#[derive(Default)]
+struct Stopwatch {
+    stages: Mutex<Vec<(String, Instant, Duration)>>,
+}
+
+impl Observer for Stopwatch {
+    fn begin(&self, stage: &str, _total: Option<u64>, _unit: Unit) {
+        let began = (stage.to_owned(), Instant::now(), Duration::ZERO);
+        self.stages.lock().expect("no thread panicked").push(began);
+    }
+
+    fn advance(&self, _amount: u64) {}
+
+    fn finish(&self) {
+        if let Some((_, began, took)) = self.stages.lock().expect("no thread panicked").last_mut() {
+            *took = began.elapsed();
+        }
+    }
+}
+
+/// One curation: seconds of each stage and in all, and the most memory held.
+struct Run {
+    stages: Vec<(String, f64)>,
+    seconds: f64,
+    peak_bytes: u64,
+    report: CurationReport,
+}
+
+fn main() {
+    let options = Options::of_command_line();
+    let folder = tempfile::tempdir_in(".").expect("a folder to work in");
+    let input = options.path.clone().unwrap_or_else(|| {
+        let path = folder.path().join("short.jsonl");
+        write_short_documents(&path, options.documents);
+        path
+    });
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for &memory in &options.memory {
+        let runs: Vec<Run> =
+            (0..options.runs).map(|_| run(&options, &input, memory, folder.path())).collect();
+        print_table(&runs, memory, threads);
+    }
+}
+
+/// Curates the input under a limit, and compares the result with that of the first run.
+fn run(options: &Options, input: &Path, memory: u64, folder: &Path) -> Run {
+    let source = SourceConfig { name: "bench".to_owned(), ..SourceConfig::jsonl(input) };
+    let mut config = CurationConfig::of_paper(vec![source]);
+    if !options.length {
+        config.length = None;
+    }
+    let mut plan = config.validate().expect("the paper's configuration");
+    plan.max_memory = Some(memory);
+    plan.existing = Existing::Replace;
+    let (first, out) = (folder.join("first"), folder.join("out"));
+    let stopwatch = Stopwatch::default();
+    let (is_over, peak_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (report, seconds) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let held = corpus::machine::anonymous_bytes().unwrap_or(0);
+                peak_bytes.fetch_max(held, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let began = Instant::now();
+        let report = curate(&plan, &out, &stopwatch);
+        is_over.store(true, Ordering::Relaxed);
+        (report.expect("a corpus that can be curated"), began.elapsed().as_secs_f64())
+    });
+    if first.exists() {
+        for name in RESULTS {
+            assert!(is_same(&first.join(name), &out.join(name)), "{name} differs");
+        }
+        fs::remove_dir_all(&out).expect("a folder of our own");
+    } else {
+        fs::rename(&out, &first).expect("a folder of our own");
+    }
+    let stages = stopwatch.stages.into_inner().expect("no thread panicked");
+    Run {
+        stages: stages.into_iter().map(|(name, _, took)| (name, took.as_secs_f64())).collect(),
+        seconds,
+        peak_bytes: peak_bytes.into_inner(),
+        report,
+    }
+}
+
+fn print_table(runs: &[Run], memory: u64, threads: usize) {
+    let report = &runs[0].report;
+    println!(
+        "{} documents, {:.1} MB, {threads} threads, {} runs, {} MiB allowed: {} kept",
+        report.documents_in,
+        report.bytes_in as f64 / 1e6,
+        runs.len(),
+        memory >> 20,
+        report.documents_kept,
+    );
+    println!("{:<20}{:>9}{:>9}{:>18}", "", "seconds", "MB/s", "slowest, fastest");
+    let row = |name: &str, seconds: &dyn Fn(&Run) -> f64| {
+        let mut all: Vec<f64> = runs.iter().map(seconds).collect();
+        all.sort_by(f64::total_cmp);
+        let speed = |seconds: f64| report.bytes_in as f64 / 1e6 / seconds;
+        let median = all[all.len() / 2];
+        let spread = format!("{:.0} to {:.0}", speed(all[all.len() - 1]), speed(all[0]));
+        println!("{name:<20}{median:>9.2}{:>9.0}{spread:>18}", speed(median));
+    };
+    for (place, (name, _)) in runs[0].stages.iter().enumerate() {
+        row(name, &|run| run.stages[place].1);
+    }
+    row("removal list", &|run| {
+        let decided = run.stages.iter().filter(|(name, _)| !AFTER_DECISIONS.contains(&&**name));
+        decided.map(|(_, seconds)| seconds).sum()
+    });
+    row("in all", &|run| run.seconds);
+    let peak = runs.iter().map(|run| run.peak_bytes).max().unwrap_or(0);
+    println!("{:<20}{:>9} MiB\n", "memory held", peak >> 20);
+}
+
+/// Writes documents of about 600 bytes.
+fn write_short_documents(path: &Path, documents: usize) {
+    const RECENT: usize = 10_000;
+    let mut out = BufWriter::new(File::create(path).expect("room for the input"));
+    let mut random = generate::Random::new(1);
+    let mut recent: Vec<Vec<String>> = Vec::new();
+    for number in 0..documents {
+        let words = if number % 10 == 9 {
+            let original = recent[random.below(recent.len())].clone();
+            random.edited(&original, 2)
+        } else {
+            random.words(110)
+        };
+        let record = serde_json::json!({"id": number.to_string(), "text": words.join(" ")});
+        writeln!(out, "{record}").expect("room for the input");
+        if recent.len() < RECENT {
+            recent.push(words);
+        } else {
+            let place = random.below(RECENT);
+            recent[place] = words;
+        }
+    }
+    out.flush().expect("room for the input");
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let summary = |path| corpus::FileSummary::of(path).expect("a result").xxh3_128;
+    summary(one) == summary(other)
+}
