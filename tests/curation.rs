@@ -21,8 +21,8 @@ fn dedup(input: &Path, out: &Path) -> Run {
     pipeline(["dedup".as_ref(), input.as_os_str(), "--out".as_ref(), out.as_os_str()])
 }
 
-/// `pipeline dedup` at work, halted once it has begun its folder.
-fn halted_dedup(input: &Path, out: &Path, partial: &Path) -> Child {
+/// `pipeline dedup` at work, once it has begun its stage folder.
+fn begun_dedup(input: &Path, out: &Path, stages: &Path) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_pipeline"))
         .args(["dedup".as_ref(), input.as_os_str(), "--out".as_ref(), out.as_os_str()])
         .stdout(Stdio::null())
@@ -30,12 +30,11 @@ fn halted_dedup(input: &Path, out: &Path, partial: &Path) -> Child {
         .spawn()
         .unwrap();
     let began = Instant::now();
-    while !partial.exists() {
+    while !stages.join("origin.json").exists() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before its folder was seen");
         assert!(began.elapsed() < Duration::from_secs(60), "no folder was begun");
         sleep(Duration::from_millis(1));
     }
-    signal(&child, "STOP");
     child
 }
 
@@ -52,40 +51,75 @@ fn names(dir: &Dir) -> Vec<String> {
     names
 }
 
+/// Files that are the same bytes however a run came to its end.
+const RESULTS: [&str; 5] =
+    ["corpus.bin", "corpus.idx", "removed.jsonl", "provenance.jsonl", "rejects.jsonl"];
+
+fn assert_same_results(one: &Path, other: &Path, when: &str) {
+    for file in RESULTS {
+        let read = |folder: &Path| fs::read(folder.join(file)).unwrap();
+        assert!(read(one) == read(other), "{file} differs: {when}");
+    }
+}
+
 #[test]
-fn a_killed_run_leaves_no_folder_and_is_repeated_to_the_same_bytes() {
+fn killed_at_any_moment_a_run_is_repeated_to_the_same_bytes() {
     let dir = Dir::new();
     let input = write_corpus(&dir);
-    let (out, partial) = (dir.path("out"), dir.path(".out.partial"));
-    let mut child = halted_dedup(&input, &out, &partial);
-    fs::write(partial.join("removed.jsonl"), "stale").unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(names(&dir), [".out.partial", "in.jsonl"]);
+    let unbroken = dir.path("unbroken");
+    let began = Instant::now();
+    dedup(&input, &unbroken).success();
+    let whole = began.elapsed();
 
-    let again = dedup(&input, &out).success();
-    assert!(again.stderr.contains("of an earlier run that did not end"), "{}", again.stderr);
-    assert_eq!(names(&dir), ["in.jsonl", "out"]);
-    dedup(&input, &dir.path("unbroken")).success();
-    for file in ["corpus.bin", "corpus.idx", "removed.jsonl", "provenance.jsonl", "rejects.jsonl"] {
-        let read = |folder: &str| fs::read(dir.path(folder).join(file)).unwrap();
-        assert!(read("out") == read("unbroken"), "{file} differs");
+    let (out, stages) = (dir.path("out"), dir.path(".out.stages"));
+    let mut killed = 0;
+    for moment in 0..12 {
+        let mut child = begun_dedup(&input, &out, &stages);
+        sleep(whole * moment / 12);
+        // A run may be faster than the first, and over.
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        dedup(&input, &out).success();
+        assert_same_results(&out, &unbroken, &format!("killed at {moment} of 12"));
+        assert_eq!(names(&dir), ["in.jsonl", "out", "unbroken"]);
+        fs::remove_dir_all(&out).unwrap();
     }
+    assert!(killed >= 6, "{killed} runs were killed");
+}
+
+#[test]
+fn killed_over_and_over_a_run_comes_to_its_end() {
+    let dir = Dir::new();
+    let input = write_corpus(&dir);
+    let (out, stages) = (dir.path("out"), dir.path(".out.stages"));
+    for moment in 0..6 {
+        if out.exists() {
+            break;
+        }
+        let mut child = begun_dedup(&input, &out, &stages);
+        sleep(Duration::from_millis(60 * moment));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    dedup(&input, &out).success();
+    dedup(&input, &dir.path("unbroken")).success();
+    assert_same_results(&out, &dir.path("unbroken"), "killed six times");
 }
 
 #[test]
 fn a_second_run_into_a_folder_that_is_being_written_is_refused() {
     let dir = Dir::new();
     let input = write_corpus(&dir);
-    let (out, partial) = (dir.path("out"), dir.path(".out.partial"));
-    let mut first = halted_dedup(&input, &out, &partial);
+    let (out, stages) = (dir.path("out"), dir.path(".out.stages"));
+    let mut first = begun_dedup(&input, &out, &stages);
+    signal(&first, "STOP");
     let second = dedup(&input, &out);
     assert_eq!(second.code, 2);
     assert!(second.stderr.contains("another run is writing this folder"), "{}", second.stderr);
     signal(&first, "CONT");
     assert!(first.wait().unwrap().success());
     assert_eq!(names(&dir), ["in.jsonl", "out"]);
-    let third = dedup(&input, &out);
-    assert_eq!(third.code, 2);
-    assert!(third.stderr.contains("exists already"), "{}", third.stderr);
+    let third = dedup(&input, &out).success();
+    assert!(third.stderr.contains("complete already"), "{}", third.stderr);
 }

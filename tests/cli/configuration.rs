@@ -79,7 +79,9 @@ fn overrides_are_applied_in_their_order_and_flags_win() {
     .refused(2, "too_short 1");
     let overridden = "--set source.0.jsonl.text_key=body --set source.0.name=b --text-key text";
     let report = pipeline_in(&dir, &format!("{DEDUP} {overridden} --json")).success().json();
-    assert_eq!(report["sources"], json!({"b": {"in": 1, "kept": 1}}));
+    let sources = report["sources"].as_object().unwrap();
+    assert_eq!(sources.keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!((&sources["b"]["in"], &sources["b"]["kept"]), (&json!(1), &json!(1)));
 }
 
 #[test]

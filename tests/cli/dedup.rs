@@ -183,9 +183,33 @@ fn short_and_empty_texts_do_not_collapse_without_the_length_filter() {
 fn an_output_that_exists_is_refused_and_replaced_only_on_request() {
     let dir = Dir::new();
     dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
-    dedup(&dir, "in.jsonl", "").success();
+    let made = dedup(&dir, "in.jsonl", "").success();
+    let again = dedup(&dir, "in.jsonl", "").success();
+    assert!(again.stderr.contains("out: complete already"), "{}", again.stderr);
+    assert_eq!(again.stdout, made.stdout);
+    dedup(&dir, "in.jsonl", "--set length.min_tokens=10")
+        .refused(2, "length.min_tokens: 128 before, 10 now");
+    dir.write("in.jsonl", jsonl(&[&words(1, 200), &words(2, 200)]));
     dedup(&dir, "in.jsonl", "").refused(2, "--overwrite");
     dedup(&dir, "in.jsonl", "--overwrite").success();
+}
+
+#[test]
+fn memory_is_named_in_bytes_or_with_a_unit() {
+    let dir = Dir::new();
+    dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
+    for (limit, message) in [
+        ("64M", "at least 128M are needed"),
+        ("1024", "at least 128M are needed"),
+        ("much", "a number of bytes is needed"),
+        ("-1G", "'-1'"),
+        ("99999999999T", "a number of bytes is needed"),
+    ] {
+        dedup(&dir, "in.jsonl", &format!("--max-memory {limit}")).refused(2, message);
+    }
+    for limit in ["128M", "134217728", "1G"] {
+        dedup(&dir, "in.jsonl", &format!("--overwrite --max-memory {limit}")).success();
+    }
 }
 
 #[test]

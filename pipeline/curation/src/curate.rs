@@ -18,7 +18,7 @@ use crate::outcomes::Outcomes;
 use crate::read::read;
 use crate::report::CurationReport;
 use crate::run::Run;
-use crate::stages::{FileState, RUN, RunIdentity, StageFolder};
+use crate::stages::{FileState, ORIGIN, RunIdentity, StageFolder};
 use crate::tokenize::tokenize;
 use crate::{CurationError, CurationPlan};
 
@@ -156,7 +156,7 @@ fn made_before(
     if existing == Existing::Replace {
         return Ok(None);
     }
-    let Some(earlier) = RunIdentity::read(&out.join(RUN))? else { return Ok(None) };
+    let Some(earlier) = RunIdentity::read(&out.join(ORIGIN))? else { return Ok(None) };
     if earlier != *identity {
         return Err(CurationError::RunChanged {
             out: out.to_owned(),

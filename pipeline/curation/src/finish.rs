@@ -18,7 +18,7 @@ use crate::report::{
     self, ClusterExample, ClusterPair, CurationReport, CutWords, HotBucketReport, REPORT_PAGE,
 };
 use crate::run::Run;
-use crate::stages::RUN;
+use crate::stages::ORIGIN;
 use crate::tokenize::WordCuts;
 use crate::verdicts::{CompletedStages, Verdicts, similarities};
 use crate::{CurationError, CurationPlan};
@@ -53,7 +53,7 @@ impl Made<'_> {
         let report = self.report(counts, run, started)?;
         folder.write_json(REPORT, &report)?;
         folder.write(REPORT_PAGE, report::page(&report, &config_value(self.plan)).as_bytes())?;
-        let stage_files = self.shard.files.iter().map(|file| file.name.as_str()).chain([RUN]);
+        let stage_files = self.shard.files.iter().map(|file| file.name.as_str()).chain([ORIGIN]);
         for name in stage_files {
             folder.adopt(&run.stages.file(name), name)?;
         }

@@ -3,7 +3,8 @@
 //! ```text
 //! DIR/corpus.bin, corpus.idx   the tokens
 //! DIR/manifest.json            what they are, size and checksum of the others; written last
-//! DIR/report.json              how the corpus came about
+//! DIR/report.json, report.html how the corpus came about
+//! DIR/origin.json              what it was made from: configuration, input files, test sets
 //! DIR/removed.jsonl            one line per document that was dropped
 //! DIR/provenance.jsonl         one line per document that was kept, in shard order
 //! DIR/rejects.jsonl            one line per record that could not be read, or only with U+FFFD

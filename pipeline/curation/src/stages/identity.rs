@@ -62,7 +62,14 @@ impl RunIdentity {
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, CurationError> {
         let text = match fs::read(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(CurationError::io("read", path)(error)),
         };
         let Ok(value) = serde_json::from_slice::<Value>(&text) else { return Ok(None) };
@@ -219,7 +226,7 @@ mod tests {
     #[test]
     fn a_file_that_does_not_read_is_no_identity() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("run.json");
+        let path = folder.path().join("origin.json");
         assert!(RunIdentity::read(&path).unwrap().is_none());
         let whole = identity(json!({"a": 1}), &[]);
         whole.write(&path).unwrap();

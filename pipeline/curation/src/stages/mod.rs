@@ -4,7 +4,7 @@
 //! to then lies here, and the same command goes on from there:
 //!
 //! ```text
-//! .OUT.stages/run.json           what is made, from what: config, input files, test sets
+//! .OUT.stages/origin.json        what is made, from what: config, input files, test sets
 //! .OUT.stages/journal.jsonl      a line for each part that is complete: its files, their checksums
 //! .OUT.stages/*.arrow, …         the parts
 //! ```
@@ -34,7 +34,7 @@ use serde::de::DeserializeOwned;
 use crate::CurationError;
 
 /// Name of the file that says what a stage folder, and later the data folder, is made from.
-pub(crate) const RUN: &str = "run.json";
+pub(crate) const ORIGIN: &str = "origin.json";
 
 /// The stage folder of a run, held by this process.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl StageFolder {
     ) -> Result<Self, CurationError> {
         let mut workplace = Workplace::beside(out, "stages")?;
         let path = workplace.path().to_owned();
-        match RunIdentity::read(&path.join(RUN))? {
+        match RunIdentity::read(&path.join(ORIGIN))? {
             Some(earlier) if earlier == *identity => {
                 workplace.keep();
                 let journal = Journal::open(&path, observer)?;
@@ -78,7 +78,7 @@ impl StageFolder {
             }
             _ => {
                 workplace.empty()?;
-                identity.write(&path.join(RUN))?;
+                identity.write(&path.join(ORIGIN))?;
                 Ok(Self { workplace, journal: Journal::create(&path)? })
             }
         }
