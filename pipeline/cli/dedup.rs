@@ -109,11 +109,11 @@ struct CorpusArgs {
     #[arg(long, value_name = "BYTES", value_parser = numbers::memory_limit)]
     max_memory: Option<u64>,
 
-    /// Begin anew, and replace the data folder OUT if it is there already.
+    /// Replace the data folder OUT, and what another run for OUT left unfinished.
     ///
-    /// Without it, a run that was killed or stopped goes on where it was, and a data folder that
-    /// was made of the same configuration and files is left as it is; one that was made of something
-    /// else is refused with what differs.
+    /// Without it, a data folder that was made of the same configuration and files is left as it
+    /// is, and one that was made, or begun, of something else is refused with what differs. A run
+    /// that was killed or stopped goes on where it was, with and without.
     #[arg(long)]
     overwrite: bool,
 
@@ -304,6 +304,18 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     }
     for (reason, &count) in &report.repaired {
         rows.push(row(&format!("documents repaired, {reason}"), count));
+    }
+    if let Some(changed) = report.unicode_repaired {
+        rows.push(row("documents changed by the Unicode repair", changed));
+    }
+    if let Some(cut) = &report.cut_words {
+        rows.push(row("words cut for the encoder", cut.number));
+    }
+    if !report.excluded_sources.is_empty() {
+        rows.push(vec![
+            "sources left out for the model".into(),
+            report.excluded_sources.join(", "),
+        ]);
     }
     for truncated in &report.truncated_files {
         rows.push(row(

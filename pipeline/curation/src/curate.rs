@@ -61,7 +61,9 @@ pub fn curate(
 
     match make(plan, sources, test_sets.as_ref(), out, &mut run, started) {
         Ok(report) => {
-            run.stages.remove()?;
+            if let Err(error) = run.stages.remove() {
+                tracing::warn!("{error}. The data folder is complete: remove the stages by hand");
+            }
             Ok(report)
         }
         Err(CurationError::Stopped { .. }) => {

@@ -58,7 +58,7 @@ impl Journal {
             line.ends_with(b"\n").then(|| serde_json::from_slice(line).ok()).flatten()
         });
         let mut journal = Self { path, file, parts: written.collect(), passed: 0 };
-        let intact = journal.count_intact(folder, observer)?;
+        let intact = if journal.is_empty() { 0 } else { journal.count_intact(folder, observer)? };
         journal.parts.truncate(intact);
         journal.rewrite()?;
         Ok(journal)
