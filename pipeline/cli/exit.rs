@@ -70,6 +70,7 @@ fn curation_code(error: &CurationError) -> u8 {
     match error {
         CurationError::Corpus(error) => corpus_code(error),
         CurationError::Io { action, source, .. } => io_code(action, source),
+        CurationError::StageFile { .. } => FAILED,
         CurationError::Stopped { stages: Some(_) } => STOPPED,
         CurationError::Stopped { stages: None } => FAILED,
         _ => USAGE,

@@ -78,6 +78,8 @@ impl Progress {
             .with_ansi(style == Style::Bar)
             .with_target(false)
             .without_time()
+            // Else a line that cannot be written is a panic: a full disk under a log would end the work.
+            .log_internal_errors(false)
             .init();
         Self { bars, style, stage: Mutex::new(None), stop: stop_flag() }
     }

@@ -199,15 +199,15 @@ fn memory_is_named_in_bytes_or_with_a_unit() {
     let dir = Dir::new();
     dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
     for (limit, message) in [
-        ("64M", "at least 128M are needed"),
-        ("1024", "at least 128M are needed"),
+        ("64M", "at least 192M are needed"),
+        ("1024", "at least 192M are needed"),
         ("much", "a number of bytes is needed"),
         ("-1G", "'-1'"),
         ("99999999999T", "a number of bytes is needed"),
     ] {
         dedup(&dir, "in.jsonl", &format!("--max-memory {limit}")).refused(2, message);
     }
-    for limit in ["128M", "134217728", "1G"] {
+    for limit in ["192M", "201326592", "1G"] {
         dedup(&dir, "in.jsonl", &format!("--overwrite --max-memory {limit}")).success();
     }
 }

@@ -5,8 +5,8 @@
 //! every tenth is an edited copy of an earlier one. Everything is curated as the paper has it, once
 //! for each `--memory` (8192 where none is given). A row is a stage: seconds, and megabytes of input
 //! per second, the median of the runs with the slowest and fastest. *Removal list* is everything
-//! from the files to the decisions, without the tokens. The memory is the most that the process held
-//! for itself, looked at twenty times a second.
+//! from the files to the decisions, without the tokens. The memory (MiB) is the most that the process
+//! held for itself, looked at twenty times a second.
 //!
 //! Every result is compared with the first, byte by byte.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use corpus::reader::SourceConfig;
@@ -66,32 +66,54 @@ impl Options {
     }
 }
 
-/// Takes the time of every stage.
+/// Takes the time of every stage, and looks at the memory that it holds.
 #[derive(Default)]
 struct Stopwatch {
-    stages: Mutex<Vec<(String, Instant, Duration)>>,
+    stages: Mutex<Vec<Stage>>,
+}
+
+/// A stage that has begun.
+struct Stage {
+    name: String,
+    began: Instant,
+    took: Duration,
+    peak_bytes: u64,
+}
+
+impl Stopwatch {
+    fn look_at_memory(&self) {
+        let held = corpus::machine::anonymous_bytes().unwrap_or(0);
+        if let Some(stage) = self.stages.lock().expect("no thread panicked").last_mut() {
+            stage.peak_bytes = stage.peak_bytes.max(held);
+        }
+    }
 }
 
 impl Observer for Stopwatch {
     fn begin(&self, stage: &str, _total: Option<u64>, _unit: Unit) {
-        let began = (stage.to_owned(), Instant::now(), Duration::ZERO);
-        self.stages.lock().expect("no thread panicked").push(began);
+        let stage = Stage {
+            name: stage.to_owned(),
+            began: Instant::now(),
+            took: Duration::ZERO,
+            peak_bytes: 0,
+        };
+        self.stages.lock().expect("no thread panicked").push(stage);
     }
 
     fn advance(&self, _amount: u64) {}
 
     fn finish(&self) {
-        if let Some((_, began, took)) = self.stages.lock().expect("no thread panicked").last_mut() {
-            *took = began.elapsed();
+        self.look_at_memory();
+        if let Some(stage) = self.stages.lock().expect("no thread panicked").last_mut() {
+            stage.took = stage.began.elapsed();
         }
     }
 }
 
-/// One curation: seconds of each stage and in all, and the most memory held.
+/// One curation.
 struct Run {
-    stages: Vec<(String, f64)>,
+    stages: Vec<Stage>,
     seconds: f64,
-    peak_bytes: u64,
     report: CurationReport,
 }
 
@@ -123,12 +145,11 @@ fn run(options: &Options, input: &Path, memory: u64, folder: &Path) -> Run {
     plan.existing = Existing::Replace;
     let (first, out) = (folder.join("first"), folder.join("out"));
     let stopwatch = Stopwatch::default();
-    let (is_over, peak_bytes) = (AtomicBool::new(false), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
     let (report, seconds) = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                let held = corpus::machine::anonymous_bytes().unwrap_or(0);
-                peak_bytes.fetch_max(held, Ordering::Relaxed);
+                stopwatch.look_at_memory();
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
@@ -146,12 +167,7 @@ fn run(options: &Options, input: &Path, memory: u64, folder: &Path) -> Run {
         fs::rename(&out, &first).expect("a folder of our own");
     }
     let stages = stopwatch.stages.into_inner().expect("no thread panicked");
-    Run {
-        stages: stages.into_iter().map(|(name, _, took)| (name, took.as_secs_f64())).collect(),
-        seconds,
-        peak_bytes: peak_bytes.into_inner(),
-        report,
-    }
+    Run { stages, seconds, report }
 }
 
 fn print_table(runs: &[Run], memory: u64, threads: usize) {
@@ -164,25 +180,28 @@ fn print_table(runs: &[Run], memory: u64, threads: usize) {
         memory >> 20,
         report.documents_kept,
     );
-    println!("{:<20}{:>9}{:>9}{:>18}", "", "seconds", "MB/s", "slowest, fastest");
-    let row = |name: &str, seconds: &dyn Fn(&Run) -> f64| {
+    println!("{:<20}{:>9}{:>9}{:>18}{:>9}", "", "seconds", "MB/s", "slowest, fastest", "MiB");
+    let mebibytes =
+        |place: usize| runs.iter().map(|run| run.stages[place].peak_bytes).max().unwrap_or(0) >> 20;
+    let row = |name: &str, seconds: &dyn Fn(&Run) -> f64, held: u64| {
         let mut all: Vec<f64> = runs.iter().map(seconds).collect();
         all.sort_by(f64::total_cmp);
         let speed = |seconds: f64| report.bytes_in as f64 / 1e6 / seconds;
         let median = all[all.len() / 2];
         let spread = format!("{:.0} to {:.0}", speed(all[all.len() - 1]), speed(all[0]));
-        println!("{name:<20}{median:>9.2}{:>9.0}{spread:>18}", speed(median));
+        println!("{name:<20}{median:>9.2}{:>9.0}{spread:>18}{held:>9}", speed(median));
     };
-    for (place, (name, _)) in runs[0].stages.iter().enumerate() {
-        row(name, &|run| run.stages[place].1);
+    for (place, stage) in runs[0].stages.iter().enumerate() {
+        row(&stage.name, &|run| run.stages[place].took.as_secs_f64(), mebibytes(place));
     }
-    row("removal list", &|run| {
-        let decided = run.stages.iter().filter(|(name, _)| !AFTER_DECISIONS.contains(&&**name));
-        decided.map(|(_, seconds)| seconds).sum()
-    });
-    row("in all", &|run| run.seconds);
-    let peak = runs.iter().map(|run| run.peak_bytes).max().unwrap_or(0);
-    println!("{:<20}{:>9} MiB\n", "memory held", peak >> 20);
+    let is_decision = |stage: &&Stage| !AFTER_DECISIONS.contains(&&*stage.name);
+    let decided = |run: &Run| {
+        run.stages.iter().filter(is_decision).map(|stage| stage.took.as_secs_f64()).sum()
+    };
+    let peak = (0..runs[0].stages.len()).map(mebibytes).max().unwrap_or(0);
+    row("removal list", &decided, peak);
+    row("in all", &|run| run.seconds, peak);
+    println!();
 }
 
 /// Writes documents of about 600 bytes.

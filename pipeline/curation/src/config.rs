@@ -43,8 +43,8 @@ pub struct CurationConfig {
     /// Where documents come from; their order is part of the result.
     #[serde(rename = "source")]
     pub sources: Vec<SourceConfig>,
-    /// The kind of model that the corpus is for, `gpt2` or `bert`: sources whose `exclude_for` names
-    /// it are left out.
+    /// The kind of model that the corpus is for, `gpt2` or `bert`: sources whose `exclude_for`
+    /// names it are left out.
     #[serde(default = "gpt2_family")]
     pub model: ModelFamily,
     /// Tokenizer of the shards and of `min_tokens`: `gpt2`, or the path of a `tokenizer.json`.

@@ -56,8 +56,10 @@ pub fn curate(
         return Ok(report);
     }
     DataFolder::check_place(out, plan.existing)?;
+    let memory = MemoryBudget::new(plan.max_memory);
+    memory.for_passes(0)?;
     let stages = StageFolder::open(out, &identity, plan.existing, observer)?;
-    let mut run = Run::new(stages, observer, MemoryBudget::new(plan.max_memory));
+    let mut run = Run::new(stages, observer, memory);
 
     match make(plan, sources, test_sets.as_ref(), out, &mut run, started) {
         Ok(report) => {
@@ -131,9 +133,9 @@ fn identity(
         let state = FileState { bytes: file.bytes, stamp: file.modified_ns.to_string() };
         (file.path.display().to_string(), state)
     });
-    let test_files = test_sets.iter().flat_map(|it| it.files()).map(|file| {
+    let test_files = test_sets.iter().flat_map(|it| it.files()).map(|(path, file)| {
         let state = FileState { bytes: file.bytes, stamp: file.xxh3_128.clone() };
-        (file.name.clone(), state)
+        (path.display().to_string(), state)
     });
     Ok(RunIdentity::new(
         config_value(plan),
@@ -171,6 +173,7 @@ fn made_before(
     let text = fs::read(&path).map_err(CurationError::io("read", &path))?;
     let report = serde_json::from_slice(&text)
         .map_err(|source| CurationError::Journal { path: path.clone(), source })?;
+    StageFolder::remove_leftovers(out, identity);
     tracing::info!("{}: complete already, of this configuration and these files", out.display());
     Ok(Some(report))
 }

@@ -71,7 +71,7 @@ pub enum CurationError {
     },
 
     /// The journal of a stage folder.
-    #[error("{}: {source}. Pass --overwrite to begin anew", path.display())]
+    #[error("{}: {source}. Remove the folder that it lies in to begin anew", path.display())]
     Journal {
         /// The journal.
         path: PathBuf,
@@ -94,7 +94,8 @@ pub enum CurationError {
 
     /// A limit on memory into which the corpus does not fit.
     #[error(
-        "--max-memory of {} is too little for this corpus: it takes {}",
+        "memory of {} is too little for {threads} threads and {documents} documents, which take {}: raise \
+         --max-memory or lower --threads",
         megabytes(*limit),
         megabytes(*needed)
     )]
@@ -103,6 +104,10 @@ pub enum CurationError {
         limit: u64,
         /// What is needed, in bytes.
         needed: u64,
+        /// Documents of the corpus; 0 before they are known.
+        documents: u32,
+        /// Threads that work.
+        threads: usize,
     },
 
     /// The observer asked to stop.
@@ -175,7 +180,8 @@ pub enum ConfigProblem {
 
     /// Unicode repair, and a program that was built without it.
     #[error(
-        "[unicode_repair] asks for a step that this program was built without: build it with          --features unicode-repair, or leave the table out"
+        "[unicode_repair] asks for a step that this program was built without: build it with \
+         --features unicode-repair, or leave the table out"
     )]
     NoUnicodeRepair,
 

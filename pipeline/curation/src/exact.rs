@@ -69,7 +69,8 @@ fn find(
     run: &Run<'_>,
 ) -> Result<Vec<Copy>, CurationError> {
     let threads = rayon::current_num_threads();
-    let budget = run.memory.for_passes(documents.len())?;
+    // Half of it is for what is found.
+    let budget = run.memory.for_passes(documents.len())? / 2;
     let at_once = outcomes.num_kept() as usize * BYTES_PER_TEXT * threads;
     let ranges = (at_once.div_ceil(budget).max(threads) as u32).next_power_of_two().min(MAX_RANGES);
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::CurationError;
 use crate::dedup::{
-    HotBucket, HotBuckets, Jaccard, NearDuplicateRule, Removal, Search, SignedCorpus, Stretch,
-    StretchPlace,
+    Candidates, HotBucket, HotBuckets, Jaccard, NearDuplicateRule, Removal, Search, SignedCorpus,
+    Stretch, StretchPlace,
 };
 use crate::documents::{Documents, StoredBatch};
 use crate::filter::DropReason;
@@ -56,13 +56,25 @@ pub(crate) fn drop_near_duplicates(
     run: &mut Run<'_>,
 ) -> Result<Decided, CurationError> {
     let signed = sign(rule, documents, outcomes, run)?;
-    let index_bytes = run.memory.for_passes(documents.len())? as u64;
+    let index_bytes = index_bytes(rule, signed.len(), run.memory.for_passes(documents.len())?);
     let numbers: Vec<u32> = outcomes.kept().collect();
     let decided = decide(rule, &signed, &numbers, index_bytes, run)?;
-    for removal in decided.removals()? {
+    decided.for_each_removal(|removal| {
         outcomes.drop(removal.document, DropReason::NearDuplicate);
-    }
+    })?;
     Ok(decided)
+}
+
+/// How much the index of the search may hold. No more than all documents take: then a run that goes
+/// on under another limit, where both hold them all, goes on with the same index.
+fn index_bytes(rule: &NearDuplicateRule, documents: u32, budget: usize) -> u64 {
+    match rule.candidates {
+        Candidates::Bands(layout) => {
+            (budget as u64).min(u64::from(documents) * (32 * layout.bands as u64 + 256))
+        }
+        // Beside its index the exact method holds a table of counts, an eighth of its size.
+        Candidates::Exact => budget as u64 / 9 * 8,
+    }
 }
 
 /// Makes the shingle sets and signatures of all documents that are in.
@@ -201,10 +213,16 @@ impl Decided {
         hot_buckets.add(stretch);
     }
 
-    /// All removals, by the numbers of the input, in the order in which they were decided.
-    pub(crate) fn removals(&self) -> Result<impl Iterator<Item = Removal> + use<>, CurationError> {
-        let files = self.stretches.iter().map(|(_, path)| removals(path));
-        Ok(files.collect::<Result<Vec<_>, _>>()?.into_iter().flatten())
+    /// Looks at all removals, by the numbers of the input, in the order in which they were decided.
+    pub(crate) fn for_each_removal(
+        &self,
+        mut look: impl FnMut(Removal),
+    ) -> Result<(), CurationError> {
+        // One file after another: many would be too many memory maps at a time.
+        self.stretches.iter().try_for_each(|(_, path)| {
+            removals(path)?.for_each(&mut look);
+            Ok(())
+        })
     }
 
     /// All removals in input order, by the numbers of the input.

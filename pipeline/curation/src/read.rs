@@ -25,7 +25,7 @@ use crate::{CurationError, CurationPlan};
 const STAGE: &str = "read";
 
 /// Bytes of records that are worked on at once, for each thread.
-const ROUND_BYTES_PER_THREAD: u64 = 4 << 20;
+const ROUND_BYTES_PER_THREAD: u64 = 2 << 20;
 
 /// Text of a segment.
 const SEGMENT_BYTES: u64 = 256 << 20;
@@ -76,7 +76,12 @@ pub(crate) fn read(
     let filters = Filters::new(plan);
     let mut reader = Reader { sources, filters, plan, ahead: Vec::new() };
     while !segments.last().is_some_and(|segment| segment.is_last) {
-        segments.push(reader.read_segment(segments.len(), run)?);
+        let segment = reader.read_segment(segments.len(), run)?;
+        let documents = segments
+            .iter()
+            .try_fold(segment.documents, |sum: u32, earlier| sum.checked_add(earlier.documents));
+        documents.ok_or(CurationError::TooManyDocuments)?;
+        segments.push(segment);
     }
     run.observer.finish();
 
@@ -125,9 +130,15 @@ impl Reader<'_> {
         let (mut judged, mut unwritten) = (Vec::new(), Vec::new());
         while text_bytes < SEGMENT_BYTES && segment.documents < SEGMENT_DOCUMENTS {
             let bytes_before = self.sources.bytes_read();
-            let Some(mut round) = self.next_round(run)? else {
-                segment.is_last = true;
-                break;
+            let mut round = match self.next_round(run) {
+                Ok(Some(round)) => round,
+                Ok(None) => {
+                    segment.is_last = true;
+                    break;
+                }
+                // What is read is kept; the next segment does not get as far as this one.
+                Err(CurationError::Stopped { .. }) if segment.documents > 0 => break,
+                Err(error) => return Err(error),
             };
             run.observer.advance(self.sources.bytes_read() - bytes_before);
 
@@ -135,13 +146,18 @@ impl Reader<'_> {
             let write = || unwritten.drain(..).try_for_each(|batch| writer.write(&batch));
             let (repaired, written) = rayon::join(|| judge(&mut round, plan, filters, run), write);
             written?;
-            segment.unicode_repaired += repaired?;
+            segment.unicode_repaired += match repaired {
+                Err(CurationError::Stopped { .. }) if segment.documents > 0 => break,
+                repaired => repaired?,
+            };
             segment.documents = checked_sum(segment.documents, round.documents.len())?;
             text_bytes += round.text_bytes();
             for reject in &round.rejects {
                 segment.count(reject);
                 write_line(&mut rejects, reject)?;
             }
+            segment.bytes_read = self.sources.bytes_read();
+            segment.state = self.sources.state();
             judged.append(&mut round.documents);
             unwritten = full_batches(&mut judged, &path)?;
             run.sample_memory();
@@ -150,8 +166,10 @@ impl Reader<'_> {
         if !judged.is_empty() {
             writer.write(&rows(&judged, &path)?)?;
         }
-        segment.bytes_read = self.sources.bytes_read();
-        segment.state = self.sources.state();
+        if segment.is_last {
+            segment.bytes_read = self.sources.bytes_read();
+            segment.state = self.sources.state();
+        }
         run.stages.record(STAGE, vec![writer.finish()?, closed(rejects)?], &segment)?;
         Ok(segment)
     }
@@ -214,7 +232,7 @@ fn judge(
 
 impl Round {
     fn text_bytes(&self) -> u64 {
-        self.documents.iter().map(|it| it.document.text.len() as u64).sum()
+        self.documents.iter().map(|it| it.bytes() as u64).sum()
     }
 
     fn add(&mut self, file: u32, item: Item) {
@@ -250,8 +268,14 @@ fn cut(sources: &mut Sources) -> Vec<RecordBlock> {
     let (mut blocks, mut bytes) = (Vec::new(), 0);
     while bytes < wanted && blocks.len() < BATCH_DOCUMENTS {
         let Some(block) = sources.next_block() else { break };
+        // What is only passed over, to where an earlier process was, is a round by itself: the
+        // observer is asked between two.
+        let is_passed_over = block.bytes() == 0;
         bytes += block.bytes();
         blocks.push(block);
+        if is_passed_over {
+            break;
+        }
     }
     blocks
 }
@@ -263,7 +287,7 @@ fn full_batches(
 ) -> Result<Vec<RecordBatch>, CurationError> {
     let (mut batches, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (place, it) in judged.iter().enumerate() {
-        bytes += it.document.text.len();
+        bytes += it.bytes();
         if bytes >= BATCH_BYTES || place + 1 - start == BATCH_DOCUMENTS {
             batches.push(start..place + 1);
             (start, bytes) = (place + 1, 0);

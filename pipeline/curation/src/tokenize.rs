@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use corpus::shard::{ShardBlock, ShardCheckpoint, ShardPaths, ShardSummary, ShardWriter};
 use corpus::tokenizer::{EncodeScratch, Tokenizer};
-use corpus::{CorpusError, SHARD, Unit};
+use corpus::{SHARD, Unit};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,10 @@ impl ShardInProgress {
         let done = written.last().cloned().unwrap_or_default();
 
         let is_whole = |summary: &ShardSummary| {
-            summary.documents == u64::from(outcomes.num_kept())
+            let data = &summary.files[0];
+            data.bytes == done.checkpoint.data.bytes
+                && data.xxh3_128 == done.checkpoint.data.xxh3_128
+                && summary.documents == u64::from(outcomes.num_kept())
                 && summary.documents == done.checkpoint.documents
                 && summary.tokens == done.checkpoint.tokens
         };
@@ -117,20 +120,25 @@ impl ShardInProgress {
             }
             return Ok(Self::Finished(summary, done.cuts));
         }
-        // A shard under its name that is not whole was damaged since.
+        // A shard whose index has its name, and that is not whole, was damaged since. One whose data
+        // alone have theirs was being finished.
         let paths = ShardPaths::new(&stem);
-        let was_there = [paths.data, paths.index].map(|path| fs::remove_file(path).is_ok());
-        if !written.is_empty() && !was_there.contains(&true) {
+        let was_finished = paths.index.exists();
+        if was_finished {
+            for path in [paths.data, paths.index] {
+                fs::remove_file(&path).map_err(CurationError::io("remove", &path))?;
+            }
+        }
+        if !written.is_empty() && !was_finished {
             match ShardWriter::resume(&stem, vocab_size, &done.checkpoint) {
                 Ok(writer) => {
                     let next_segment = written.len();
                     while run.stages.replay::<TokenizedSegment>(STAGE)?.is_some() {}
                     return Ok(Self::At { writer: Box::new(writer), done, next_segment });
                 }
-                Err(error @ CorpusError::ManifestMismatch { .. }) => {
-                    tracing::warn!("{error}: the shard is made again");
-                }
-                Err(error) => return Err(error.into()),
+                // Files that are gone or not as they were; what else is wrong with the folder comes up
+                // when the shard is begun.
+                Err(error) => tracing::warn!("{error}: the shard is made again"),
             }
         }
         let writer = ShardWriter::resume(&stem, vocab_size, &ShardCheckpoint::default())?;

@@ -113,11 +113,11 @@ pub(crate) fn similarities(
         let copies = copies(run)?.into_iter().map(|copy| (copy.document, 1.0));
         found.extend(copies.filter(|(document, _)| removed.contains(document)));
     }
-    for removal in stages.near_duplicates.removals()? {
+    stages.near_duplicates.for_each_removal(|removal| {
         if removed.contains(&removal.document) {
             found.insert(removal.document, removal.jaccard.value());
         }
-    }
+    })?;
     Ok(found)
 }
 

@@ -167,6 +167,73 @@ fn a_damaged_stage_file_is_made_again_with_all_that_follows() {
 }
 
 #[test]
+fn a_damaged_shard_is_made_again_and_never_adopted() {
+    let workspace = Workspace::new();
+    let config = corpus(&workspace);
+    let plan = config.validate().unwrap();
+    let whole = Questions::stop_at(u64::MAX);
+    curate(&plan, &workspace.path("whole"), &whole).unwrap();
+    let questions = whole.asked.into_inner();
+    let out = workspace.path("out");
+    let mut damaged = 0;
+    // The last questions are those of the lists, which come when the shard is complete.
+    for stop_at in (1..=questions).rev() {
+        let Err(CurationError::Stopped { stages: Some(folder) }) =
+            curate(&plan, &out, &Questions::stop_at(stop_at))
+        else {
+            fs::remove_dir_all(&out).unwrap();
+            continue;
+        };
+        let name = ["corpus.bin", "corpus.idx"][damaged % 2];
+        let Ok(mut bytes) = fs::read(folder.join(name)) else { break };
+        let place = bytes.len() - 9;
+        bytes[place] ^= 1;
+        fs::write(folder.join(name), bytes).unwrap();
+        curate(&plan, &out, &Silent).unwrap();
+        assert_eq!(results(&out), results(&workspace.path("whole")), "{name}");
+        fs::remove_dir_all(&out).unwrap();
+        damaged += 1;
+        if damaged == 2 {
+            break;
+        }
+    }
+    assert_eq!(damaged, 2, "both files of a complete shard were damaged");
+}
+
+#[test]
+fn stages_that_outlived_their_end_are_removed_by_the_next_run() {
+    let workspace = Workspace::new();
+    let plan = corpus(&workspace).validate().unwrap();
+    let out = workspace.path("out");
+    curate(&plan, &out, &Silent).unwrap();
+    let stages = workspace.path(".out.stages");
+    fs::create_dir(&stages).unwrap();
+    fs::copy(out.join("origin.json"), stages.join("origin.json")).unwrap();
+    fs::write(stages.join("documents-00000.arrow"), "large").unwrap();
+    curate(&plan, &out, &Silent).unwrap();
+    assert!(!stages.exists());
+}
+
+#[test]
+fn test_sets_of_one_name_are_told_apart() {
+    let workspace = Workspace::new();
+    workspace.write_texts(&[words(1, 200)]);
+    for folder in ["one", "two"] {
+        fs::create_dir(workspace.path(folder)).unwrap();
+        workspace
+            .write(&format!("{folder}/test.tokens"), &format!(" = A = \n {} \n", words(9, 60)));
+    }
+    let mut config = workspace.config();
+    let test_sets = ["one/test.tokens", "two/test.tokens"].map(|name| workspace.path(name));
+    config.decontamination = Some(DecontaminationConfig::by_article(test_sets.to_vec()));
+    let plan = config.validate().unwrap();
+    curate(&plan, &workspace.path("out"), &Silent).unwrap();
+    workspace.write("one/test.tokens", &format!(" = A = \n {} \n", words(8, 60)));
+    let message = curate(&plan, &workspace.path("out"), &Silent).unwrap_err().to_string();
+    assert!(message.contains("one/test.tokens"), "{message}");
+}
+
+#[test]
 fn stages_of_another_config_or_input_are_refused_with_what_changed() {
     let workspace = Workspace::new();
     let written = corpus(&workspace);

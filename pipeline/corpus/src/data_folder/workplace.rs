@@ -81,6 +81,11 @@ impl Workplace {
         Ok(())
     }
 
+    /// Has the folder removed when it is dropped, though it was to be kept.
+    pub fn discard(&mut self) {
+        self.is_kept = false;
+    }
+
     /// Leaves the folder where it is; returns its path.
     pub fn keep(&mut self) -> PathBuf {
         self.is_kept = true;

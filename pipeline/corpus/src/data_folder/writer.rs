@@ -61,6 +61,7 @@ impl DataFolderWriter {
         let to = self.file(name);
         if fs::hard_link(from, &to).is_err() {
             fs::copy(from, &to).map_err(CorpusError::io("copy", from))?;
+            sync_file(&to)?;
         }
         Ok(())
     }
@@ -88,8 +89,8 @@ impl DataFolderWriter {
         self.write(name, &text)
     }
 
-    /// Writes the tokenizer's definition where it has a file, completes `manifest` by the files that
-    /// it does not list yet, writes it last, and gives the folder its name.
+    /// Writes the tokenizer's definition where it has a file, completes `manifest` by the files
+    /// that it does not list yet, writes it last, and gives the folder its name.
     ///
     /// # Errors
     ///

@@ -259,7 +259,7 @@ impl Sources {
             None => Ok(()),
         };
         if result.is_ok() && place.is_last {
-            self.finish_file();
+            self.finish_file(!items.is_empty());
         }
         (items, result.err())
     }
@@ -298,12 +298,13 @@ impl Sources {
         }
     }
 
-    /// Goes on to the next file.
-    fn finish_file(&mut self) {
+    /// Goes on to the next file; `ends_in_items` says whether the last block of this one held any,
+    /// such as a line without a line feed, which no position counts.
+    fn finish_file(&mut self, ends_in_items: bool) {
         let accepted = &mut self.accepted;
         let file = &self.files[accepted.file as usize];
         let is_broken = accepted.broken.last().is_some_and(|it| it.file == accepted.file);
-        if accepted.position.records == 0 && !is_broken {
+        if accepted.position.records == 0 && !ends_in_items && !is_broken {
             tracing::warn!("{}: holds no record", file.path().display());
             accepted.empty_files.push(accepted.file);
         }

@@ -9,8 +9,8 @@ use super::DType;
 /// Tokens of some documents in the number format of a shard.
 ///
 /// What cannot stand in the shard (a token outside the vocabulary, a document without tokens) is
-/// noted when it is pushed, and refused by [`ShardWriter::push_block`](super::ShardWriter::push_block),
-/// which knows the document's place.
+/// noted when it is pushed, and refused by
+/// [`ShardWriter::push_block`](super::ShardWriter::push_block), which knows the document's place.
 ///
 /// ```
 /// use corpus::shard::ShardBlock;

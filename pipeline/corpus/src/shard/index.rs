@@ -1,7 +1,7 @@
 //! The `.idx` file: where sequences and documents lie in the data.
 //!
-//! [`ShardIndex`] reads it through a memory map, after checking every number in it once. Offsets are 64-bit and their arithmetic is checked: an
-//! overflow is an error, never a wrong place.
+//! [`ShardIndex`] reads it through a memory map, after checking every number in it once. Offsets
+//! are 64-bit and their arithmetic is checked: an overflow is an error, never a wrong place.
 
 use std::ops::Range;
 use std::path::Path;

@@ -66,7 +66,7 @@ pub struct Decontamination {
     /// Number of records whose text is null, for each test set that has some.
     null_records: Vec<(PathBuf, u64)>,
     /// Size and checksum of each file.
-    files: Vec<FileSummary>,
+    files: Vec<(PathBuf, FileSummary)>,
 }
 
 /// Why a document is contaminated.
@@ -166,7 +166,7 @@ impl Decontamination {
 
     /// Size and checksum of each file of the test sets: two runs with other files differ.
     #[must_use]
-    pub fn files(&self) -> &[FileSummary] {
+    pub fn files(&self) -> &[(PathBuf, FileSummary)] {
         &self.files
     }
 

@@ -51,7 +51,7 @@ pub(super) struct TestSets {
     /// Number of records whose text is null, for each test set that has some.
     pub(super) null_records: Vec<(PathBuf, u64)>,
     /// Size and checksum of each file, in the order in which they are read.
-    pub(super) files: Vec<FileSummary>,
+    pub(super) files: Vec<(PathBuf, FileSummary)>,
     /// The path under which each file was met first, by its path without links.
     met: HashMap<PathBuf, PathBuf>,
 }
@@ -79,7 +79,7 @@ impl TestSets {
         self.check_unmet(&sources)?;
         let files: Vec<PathBuf> = sources.files().map(|file| file.path.to_owned()).collect();
         for file in &files {
-            self.files.push(FileSummary::of(file).map_err(problem)?);
+            self.files.push((file.clone(), FileSummary::of(file).map_err(problem)?));
         }
 
         let (first, mut null_records) = (self.contents.len(), 0);

@@ -10,9 +10,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::key_hash::HashKeyedMap;
 
-/// What the index holds of a text, in bytes: a hash and a number, with the room of a map that has
-/// just doubled.
-pub const BYTES_PER_TEXT: usize = 80;
+/// What the index holds of a text, in bytes: a hash and a number, while its map doubles.
+pub const BYTES_PER_TEXT: usize = 120;
 
 /// A document with the text of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -92,6 +92,13 @@ fn schema() -> SchemaRef {
 }
 
 impl JudgedDocument {
+    /// Bytes of its texts: the text itself, title and identifier.
+    pub(crate) fn bytes(&self) -> usize {
+        let Document { provenance, title, text } = &self.document;
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        text.len() + length(title) + length(&provenance.id)
+    }
+
     /// Some documents as rows of a segment. Those that are dropped lose their texts.
     pub(crate) fn rows(documents: &[Self]) -> Result<RecordBatch, ArrowError> {
         let kept_text = |it: &Self| it.reason.is_none().then_some(it.document.text.len());

@@ -44,7 +44,8 @@ pub struct CurationReport {
     pub tokens: u64,
     /// Bytes of the input files on disk.
     pub bytes_in: u64,
-    /// Wall time.
+    /// Wall time of the process that completed the corpus; of a run that was gone on with, its last
+    /// part.
     pub seconds: f64,
     /// The most memory that the process has held so far, in bytes; `None` where the system does not
     /// tell.

@@ -155,7 +155,7 @@ fn compare_files(
 ) {
     for (path, then) in before {
         match now.get(path) {
-            None => changes.push(format!("{what} {path}: no longer there")),
+            None => changes.push(format!("{what} {path}: no longer one")),
             Some(it) if it.bytes != then.bytes => changes
                 .push(format!("{what} {path}: {} bytes before, {} now", then.bytes, it.bytes)),
             Some(it) if it != then => changes.push(format!("{what} {path}: changed since")),
@@ -163,7 +163,7 @@ fn compare_files(
         }
     }
     for path in now.keys().filter(|path| !before.contains_key(*path)) {
-        changes.push(format!("{what} {path}: not there before"));
+        changes.push(format!("{what} {path}: none before"));
     }
 }
 
@@ -205,8 +205,8 @@ mod tests {
                 "source.0: {\"name\":\"a\"} before, nothing now",
                 "input a.jsonl: 10 bytes before, 12 now",
                 "input b.jsonl: changed since",
-                "input c.jsonl: no longer there",
-                "input d.jsonl: not there before",
+                "input c.jsonl: no longer one",
+                "input d.jsonl: none before",
             ]
         );
         assert_eq!(earlier.changes_since(&earlier), "");

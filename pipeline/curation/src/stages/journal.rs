@@ -81,6 +81,7 @@ impl Journal {
                          follows it",
                         path.display()
                     );
+                    self.remove_files(number, folder);
                     observer.finish();
                     return Ok(number);
                 }
@@ -89,6 +90,14 @@ impl Journal {
         }
         observer.finish();
         Ok(self.parts.len())
+    }
+
+    /// Removes the files of the parts from `first` on, so that none is taken for whole. One that
+    /// cannot be removed is written over when its part is made.
+    fn remove_files(&self, first: usize, folder: &Path) {
+        for file in self.parts[first..].iter().flat_map(|part| &part.files) {
+            let _ = fs::remove_file(folder.join(&file.name));
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -62,8 +62,15 @@ impl StageFolder {
         match RunIdentity::read(&path.join(ORIGIN))? {
             Some(earlier) if earlier == *identity => {
                 workplace.keep();
-                let journal = Journal::open(&path, observer)?;
-                if !journal.is_empty() {
+                let journal = Journal::open(&path, observer).map_err(|error| match error {
+                    CurationError::Stopped { .. } => {
+                        CurationError::Stopped { stages: Some(path.clone()) }
+                    }
+                    error => error,
+                })?;
+                if journal.is_empty() {
+                    workplace.discard();
+                } else {
                     tracing::info!("going on with what {} holds", path.display());
                 }
                 Ok(Self { workplace, journal })
@@ -136,12 +143,29 @@ impl StageFolder {
         (!self.journal.is_empty()).then(|| self.workplace.path().to_owned())
     }
 
+    /// Removes what a run of this identity left that ended, or was killed, when all was in the data
+    /// folder `out`.
+    pub(crate) fn remove_leftovers(out: &Path, identity: &RunIdentity) {
+        let Ok(mut workplace) = Workplace::beside(out, "stages") else { return };
+        workplace.keep();
+        let path = workplace.path();
+        match RunIdentity::read(&path.join(ORIGIN)) {
+            Ok(Some(other)) if other != *identity => {}
+            _ => {
+                if let Err(error) = fs::remove_dir_all(path) {
+                    tracing::warn!("cannot remove {}: {error}", path.display());
+                }
+            }
+        }
+    }
+
     /// Removes the folder: all that it held is in the data folder.
     ///
     /// # Errors
     ///
     /// Where it cannot be removed.
-    pub(crate) fn remove(self) -> Result<(), CurationError> {
+    pub(crate) fn remove(mut self) -> Result<(), CurationError> {
+        self.workplace.keep();
         let path = self.workplace.path();
         fs::remove_dir_all(path).map_err(CurationError::io("remove", path))
     }
