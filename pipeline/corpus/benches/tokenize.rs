@@ -21,7 +21,7 @@ const ROUNDS: usize = 7;
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// Blocks of a round, for each thread: encoded while those of the round before are written.
-const ROUND_BLOCKS_PER_THREAD: usize = 16;
+const ROUND_BLOCKS_PER_THREAD: usize = 32;
 
 fn main() {
     // Cargo adds the flag --bench.

@@ -28,8 +28,8 @@ const SIGN: &str = "sign documents";
 /// Name of the stage that decides.
 const DECIDE: &str = "near-duplicates";
 
-/// Documents that one thread signs at a time.
-const SIGNED_AT_ONCE: usize = 256;
+/// Batches of documents in a round, for each thread: a batch is signed by one of them.
+const ROUND_BATCHES_PER_THREAD: usize = 2;
 
 /// A stretch in the journal; its removals are in a file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -116,14 +116,16 @@ fn sign_segment(
     let schema = signed_files::schema(rule.bins());
     let mut file = ArrowFileWriter::create(path, &schema)?;
     let mut unwritten: Vec<RecordBatch> = Vec::new();
-    for (start, batch) in documents.batches(segment)? {
+    let batches: Vec<(u32, &StoredBatch)> = documents.batches(segment)?.collect();
+    let round = ROUND_BATCHES_PER_THREAD * rayon::current_num_threads();
+    for batches in batches.chunks(round) {
         let sign = || {
-            kept_rows(batch, start, outcomes)
-                .par_chunks(SIGNED_AT_ONCE)
-                .map(|rows| {
+            batches
+                .par_iter()
+                .map(|&(start, batch)| {
                     stop_if_asked(run.observer)?;
-                    let texts = rows.iter().map(|&row| batch.text(row));
-                    signed_files::rows(texts, rule)
+                    let kept = kept_rows(batch, start, outcomes);
+                    signed_files::rows(kept.iter().map(|&row| batch.text(row)), rule)
                         .map_err(|error| CurationError::stage_file(path)(error))
                 })
                 .collect::<Result<Vec<_>, CurationError>>()
@@ -132,7 +134,7 @@ fn sign_segment(
         let (signed, written) = rayon::join(sign, write);
         written?;
         unwritten = signed?;
-        run.observer.advance(batch.text_bytes());
+        run.observer.advance(batches.iter().map(|(_, batch)| batch.text_bytes()).sum());
         run.sample_memory();
     }
     unwritten.drain(..).try_for_each(|batch| file.write(&batch))?;

@@ -31,7 +31,7 @@ const FINISHED: &str = "shard";
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// Batches of a round, for each thread.
-const ROUND_BATCHES_PER_THREAD: usize = 2;
+const ROUND_BATCHES_PER_THREAD: usize = 4;
 
 /// The shard with its first segments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
