@@ -50,6 +50,11 @@ fn one_document_is_shown() {
     let shown =
         pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "1", "--json"]).success();
     assert_eq!(shown.json()["tokens"], json!([4, 5]));
+    let folder = path.parent().unwrap().to_string_lossy().into_owned();
+    let in_folder = pipeline(["shard", "show", &folder, "--doc", "1", "--json"]).success();
+    assert_eq!(in_folder.json()["tokens"], json!([4, 5]));
+    write_shard(&dir, "b", &[&[6]]);
+    pipeline(["shard", "show", &folder, "--doc", "0"]).refused(2, "holds several shards");
     let refused = pipeline(["shard", "show", &path.to_string_lossy(), "--doc", "2"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("2 documents"), "{}", refused.stderr);

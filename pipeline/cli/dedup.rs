@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use corpus::Existing;
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig, SourceFormat};
-use curation::{CurationConfig, CurationError, CurationReport, curate};
+use curation::{CurationConfig, CurationError, CurationReport, check_output, curate};
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
@@ -247,24 +247,23 @@ impl CorpusArgs {
         for source in &plan.sources {
             source.check_output(&self.out).map_err(|error| failure(error.into()))?;
         }
-        if self.dry_run {
-            let plan = plan.summary().map_err(failure)?;
-            written.print(&plan, global)?;
-            return Ok(ExitCode::SUCCESS);
-        }
         if self.overwrite {
             plan.existing = Existing::Replace;
         }
         plan.max_memory = self.max_memory;
-        let report = match self.threads {
-            None => curate(&plan, &self.out, progress),
-            Some(threads) => rayon::ThreadPoolBuilder::new()
-                .num_threads(usize::from(threads))
-                .build()
-                .context("cannot start the threads")?
-                .install(|| curate(&plan, &self.out, progress)),
+        // Where no number is given, a thread for every core.
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads.map_or(0, usize::from))
+            .build()
+            .context("cannot start the threads")?;
+        if self.dry_run {
+            written.print(&plan.summary().map_err(failure)?, global)?;
+            if let Err(error) = pool.install(|| check_output(&plan, &self.out, progress)) {
+                tracing::warn!("the run would be refused: {error}");
+            }
+            return Ok(ExitCode::SUCCESS);
         }
-        .map_err(failure)?;
+        let report = pool.install(|| curate(&plan, &self.out, progress)).map_err(failure)?;
         if global.json {
             output::json(&report)?;
         } else {

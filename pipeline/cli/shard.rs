@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use corpus::shard::ShardReader;
 use corpus::tokenizer::{self, Tokenizer};
-use corpus::{CorpusError, DataFolder, Existing, MANIFEST, ShardCheck, merge, verify};
+use corpus::{CorpusError, DataFolder, Existing, MANIFEST, ShardCheck, merge, shards_at, verify};
 use curation::records::Location;
 use serde::Serialize;
 
@@ -149,7 +149,8 @@ impl ShownDocument {
     fn read(path: &Path, document: u64, tokenizer: Option<&str>) -> anyhow::Result<Self> {
         if !path.join(MANIFEST).is_file() {
             let tokenizer = tokenizer.map(tokenizer::open).transpose()?;
-            return Self::of(&ShardReader::open(path)?, path, document, tokenizer);
+            let stem = single_shard(path)?;
+            return Self::of(&ShardReader::open(&stem)?, path, document, tokenizer);
         }
         if let Some(name) = tokenizer {
             bail!(Usage(anyhow!("--tokenizer {name}: a data folder names its tokenizer itself")));
@@ -179,6 +180,19 @@ impl ShownDocument {
         let tokens = shard.document(document)?;
         let text = tokenizer.map(|tokenizer| tokenizer.decode(&tokens));
         Ok(Self { document, tokens, text, source: None })
+    }
+}
+
+/// The shard at a path: of a folder the one that lies in it.
+fn single_shard(path: &Path) -> anyhow::Result<PathBuf> {
+    let mut stems = shards_at(path)?;
+    match (stems.pop(), stems.first()) {
+        (Some(stem), None) => Ok(stem),
+        (_, first) => bail!(Usage(anyhow!(
+            "--doc: {} holds several shards: name one of them, such as {}",
+            path.display(),
+            first.map_or_else(String::new, |stem| stem.display().to_string())
+        ))),
     }
 }
 

@@ -195,6 +195,21 @@ fn an_output_that_exists_is_refused_and_replaced_only_on_request() {
 }
 
 #[test]
+fn a_dry_run_tells_that_the_run_would_be_refused() {
+    let dir = Dir::new();
+    dir.write("in.jsonl", jsonl(&[&words(1, 200)]));
+    let plan = |more: &str| dedup(&dir, "in.jsonl", &format!("--dry-run {more}")).success().stderr;
+    assert!(!plan("").contains("refused"));
+    let threads = plan("--threads 64 --max-memory 192M");
+    assert!(threads.contains("the run would be refused: memory of 192M"), "{threads}");
+    dedup(&dir, "in.jsonl", "").success();
+    assert!(!plan("").contains("refused"), "it is made already");
+    let other = plan("--set length.min_tokens=10");
+    assert!(other.contains("length.min_tokens: 128 before, 10 now"), "{other}");
+    assert!(!plan("--set length.min_tokens=10 --overwrite").contains("refused"));
+}
+
+#[test]
 fn memory_is_named_in_bytes_or_with_a_unit() {
     let dir = Dir::new();
     dir.write("in.jsonl", jsonl(&[&words(1, 200)]));

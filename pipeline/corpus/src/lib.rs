@@ -66,4 +66,4 @@ pub use merge::merge;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
 pub use pending_file::{FilePrefix, FileSummary, PendingFile, sync_folder};
-pub use verify::{ShardCheck, verify};
+pub use verify::{ShardCheck, shards_at, verify};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::CorpusError;
-use crate::data_folder::{DataFolder, MANIFEST};
+use crate::data_folder::{DataFolder, MANIFEST, PROVENANCE};
 use crate::observer::{Observer, Unit};
 use crate::shard::{DType, ShardFault, ShardReader, ShardSummary};
 
@@ -72,6 +72,13 @@ pub fn verify(path: &Path, observer: &dyn Observer) -> Result<Vec<ShardCheck>, C
     if path.join(MANIFEST).is_file() {
         return Ok(vec![DataFolder::open(path)?.verify(observer)?]);
     }
+    if path.join(PROVENANCE).is_file() {
+        tracing::warn!(
+            "{}: has lost its {MANIFEST}: no checksum is compared, only whether the shard is \
+             consistent",
+            path.display()
+        );
+    }
     let open = |stem: PathBuf| Ok((stem.clone(), ShardReader::open(&stem)?));
     let shards: Vec<_> =
         shards_at(path)?.into_iter().map(open).collect::<Result<_, CorpusError>>()?;
@@ -91,7 +98,11 @@ pub(crate) fn check_shards(
 }
 
 /// Stems of the shards in a folder, by name; or the shard of this stem or file.
-pub(crate) fn shards_at(path: &Path) -> Result<Vec<PathBuf>, CorpusError> {
+///
+/// # Errors
+///
+/// Where the folder cannot be listed or holds no shard.
+pub fn shards_at(path: &Path) -> Result<Vec<PathBuf>, CorpusError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

@@ -53,6 +53,7 @@ pub fn curate(
     let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
     let identity = identity(plan, &sources, test_sets.as_ref())?;
     if let Some(report) = made_before(out, &identity, plan.existing)? {
+        StageFolder::remove_leftovers(out, &identity);
         return Ok(report);
     }
     DataFolder::check_place(out, plan.existing)?;
@@ -78,6 +79,29 @@ pub fn curate(
             Err(error)
         }
     }
+}
+
+/// Whether [`curate`] would begin to make `out`, or leave it as it is, as far as can be told without
+/// making anything.
+///
+/// # Errors
+///
+/// Where it would refuse to.
+pub fn check_output(
+    plan: &CurationPlan,
+    out: &Path,
+    observer: &dyn Observer,
+) -> Result<(), CurationError> {
+    let sources = Sources::open(&plan.sources, plan.read_policy)?;
+    let test_sets = plan.decontamination.as_ref();
+    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
+    let identity = identity(plan, &sources, test_sets.as_ref())?;
+    if made_before(out, &identity, plan.existing)?.is_some() {
+        return Ok(());
+    }
+    DataFolder::check_place(out, plan.existing)?;
+    MemoryBudget::new(plan.max_memory).for_passes(0)?;
+    StageFolder::check(out, &identity, plan.existing)
 }
 
 /// The stages, in order. Each has the documents that those before it left.
@@ -173,7 +197,6 @@ fn made_before(
     let text = fs::read(&path).map_err(CurationError::io("read", &path))?;
     let report = serde_json::from_slice(&text)
         .map_err(|source| CurationError::Journal { path: path.clone(), source })?;
-    StageFolder::remove_leftovers(out, identity);
     tracing::info!("{}: complete already, of this configuration and these files", out.display());
     Ok(Some(report))
 }

@@ -49,7 +49,7 @@ mod verdicts;
 mod word_hash;
 
 pub use config::{CurationConfig, CurationPlan};
-pub use curate::{REJECTS, curate};
+pub use curate::{REJECTS, check_output, curate};
 pub use error::{ConfigProblem, CurationError};
 pub use input::{SkippedFile, TruncatedFile};
 pub use memory::LEAST_MEMORY;

@@ -3,7 +3,7 @@
 //! | column | type | |
 //! |--------|------|-|
 //! | `shingles` | list of u64 | the set, ascending |
-//! | `signature` | list of u32, of one length | see [`sign`](crate::dedup::sign) |
+//! | `signature` | list of u32, of one length | see [`sign`](sign()) |
 //!
 //! A row for each document that is compared, in input order, in the batches of its segment. Sets
 //! take 8 bytes per distinct shingle, about 1.4 times the size of English text.

@@ -27,8 +27,17 @@ impl Workplace {
     ///
     /// As `take`.
     pub fn beside(output: &Path, word: &str) -> Result<Self, CorpusError> {
+        Self::take(Self::place_beside(output, word)?, output)
+    }
+
+    /// Where the folder `.NAME.WORD` beside `output` lies.
+    ///
+    /// # Errors
+    ///
+    /// Where the working folder cannot be told.
+    pub fn place_beside(output: &Path, word: &str) -> Result<PathBuf, CorpusError> {
         let place = std::path::absolute(output).map_err(CorpusError::io("resolve", output))?;
-        Self::take(temporary_sibling(&place, word), output)
+        Ok(temporary_sibling(&place, word))
     }
 
     /// Takes the folder `path`, which is made where it is not there. `output` is what the user

@@ -77,17 +77,32 @@ impl StageFolder {
             }
             Some(earlier) if existing == Existing::Refuse => {
                 workplace.keep();
-                Err(CurationError::RunChanged {
-                    out: out.to_owned(),
-                    changes: identity.changes_since(&earlier),
-                    holds: "the stages of a run that did not end",
-                })
+                Err(stages_of_another(out, identity, &earlier))
             }
             _ => {
                 workplace.empty()?;
                 identity.write(&path.join(ORIGIN))?;
                 Ok(Self { workplace, journal: Journal::create(&path)? })
             }
+        }
+    }
+
+    /// Whether [`open`](Self::open) would refuse the stages that lie beside `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`CurationError::RunChanged`] where it would.
+    pub(crate) fn check(
+        out: &Path,
+        identity: &RunIdentity,
+        existing: Existing,
+    ) -> Result<(), CurationError> {
+        let path = Workplace::place_beside(out, "stages")?;
+        match RunIdentity::read(&path.join(ORIGIN))? {
+            Some(earlier) if earlier != *identity && existing == Existing::Refuse => {
+                Err(stages_of_another(out, identity, &earlier))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -168,5 +183,14 @@ impl StageFolder {
         self.workplace.keep();
         let path = self.workplace.path();
         fs::remove_dir_all(path).map_err(CurationError::io("remove", path))
+    }
+}
+
+/// The error of stages that another run has begun.
+fn stages_of_another(out: &Path, identity: &RunIdentity, earlier: &RunIdentity) -> CurationError {
+    CurationError::RunChanged {
+        out: out.to_owned(),
+        changes: identity.changes_since(earlier),
+        holds: "the stages of a run that did not end",
     }
 }
