@@ -48,10 +48,7 @@ pub fn curate(
     let started = Instant::now();
 
     // What can be refused is refused before the first document is read.
-    let sources = Sources::open(&plan.sources, plan.read_policy)?;
-    let test_sets = plan.decontamination.as_ref();
-    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
-    let identity = identity(plan, &sources, test_sets.as_ref())?;
+    let Opened { sources, test_sets, identity } = Opened::new(plan, observer)?;
     if let Some(report) = made_before(out, &identity, plan.existing)? {
         StageFolder::remove_leftovers(out, &identity);
         return Ok(report);
@@ -92,10 +89,7 @@ pub fn check_output(
     out: &Path,
     observer: &dyn Observer,
 ) -> Result<(), CurationError> {
-    let sources = Sources::open(&plan.sources, plan.read_policy)?;
-    let test_sets = plan.decontamination.as_ref();
-    let test_sets = test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
-    let identity = identity(plan, &sources, test_sets.as_ref())?;
+    let Opened { identity, .. } = Opened::new(plan, observer)?;
     if made_before(out, &identity, plan.existing)?.is_some() {
         return Ok(());
     }
@@ -147,12 +141,30 @@ fn make(
     made.finish(out, run, started)
 }
 
+/// What a plan names, listed and read before the first document is.
+struct Opened {
+    sources: Sources,
+    test_sets: Option<Decontamination>,
+    identity: RunIdentity,
+}
+
+impl Opened {
+    fn new(plan: &CurationPlan, observer: &dyn Observer) -> Result<Self, CurationError> {
+        let sources = Sources::open(&plan.sources, plan.read_policy)?;
+        let test_sets = plan.decontamination.as_ref();
+        let test_sets =
+            test_sets.map(|config| Decontamination::open(config, observer)).transpose()?;
+        let identity = identity(plan, &sources, test_sets.as_ref());
+        Ok(Self { sources, test_sets, identity })
+    }
+}
+
 /// What decides the content of the data folder that a plan makes.
 fn identity(
     plan: &CurationPlan,
     sources: &Sources,
     test_sets: Option<&Decontamination>,
-) -> Result<RunIdentity, CurationError> {
+) -> RunIdentity {
     let inputs = sources.files().map(|file| {
         let state = FileState { bytes: file.bytes, stamp: file.modified_ns.to_string() };
         (file.path.display().to_string(), state)
@@ -161,12 +173,12 @@ fn identity(
         let state = FileState { bytes: file.bytes, stamp: file.xxh3_128.clone() };
         (path.display().to_string(), state)
     });
-    Ok(RunIdentity::new(
+    RunIdentity::new(
         config_value(plan),
         TokenizerIdentity::of(plan.tokenizer.as_ref()),
         inputs.collect(),
         test_files.collect(),
-    ))
+    )
 }
 
 /// The config of a plan, for manifests.

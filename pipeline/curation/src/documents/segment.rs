@@ -22,9 +22,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 use corpus::{Document, FileSummary};
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::CurationError;
+use crate::dedup::text_hash;
 use crate::filter::DropReason;
 use crate::stages::{ArrowFile, ArrowFileWriter};
 
@@ -123,7 +123,7 @@ impl JudgedDocument {
             }
             title.append_option(its_title.as_deref());
             text.append_value(its_text);
-            hash.append_value(xxh3_128(its_text.as_bytes()).to_le_bytes())?;
+            hash.append_value(text_hash(its_text).to_le_bytes())?;
             match &it.tokens {
                 Some(its_tokens) => {
                     tokens.values().append_slice(its_tokens);
