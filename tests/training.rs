@@ -17,7 +17,7 @@ use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
 use corpus::{CorpusError, DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
 use training::config::{ModelConfig, TrainConfig};
-use training::plan::{Resume, RunPaths, TrainPlan};
+use training::plan::{RunOptions, TrainPlan};
 use training::{TrainError, TrainReport, train};
 
 /// A vocabulary without text: only its size matters here.
@@ -148,12 +148,12 @@ impl Workbench {
         self.folder.path().join(format!("run-{run}"))
     }
 
-    fn paths(&self, out: &Path) -> RunPaths {
-        RunPaths { data: self.data(), out: out.to_owned(), resume: Resume::Auto, log_samples: true }
+    fn options(&self, out: &Path) -> RunOptions {
+        RunOptions { log_samples: true, ..RunOptions::new(self.data(), out.to_owned()) }
     }
 
     fn validate(&self, config: TrainConfig) -> Result<TrainPlan, TrainError> {
-        config.validate(self.paths(&self.new_run()))
+        config.validate(self.options(&self.new_run()))
     }
 
     /// Trains into a new run folder.
@@ -163,7 +163,7 @@ impl Workbench {
     }
 
     fn train_into(&self, out: &Path, config: TrainConfig) -> TrainReport {
-        train(&config.validate(self.paths(out)).unwrap(), &Silent).unwrap()
+        train(&config.validate(self.options(out)).unwrap(), &Silent).unwrap()
     }
 
     /// The loss of every step of a new run.

@@ -9,7 +9,7 @@ use clap::Args;
 use corpus::MANIFEST;
 use serde::Serialize;
 use training::{
-    FINAL_STEPS, PlanSummary, Resume, RunPaths, TrainConfig, TrainPlan, TrainReport, train,
+    FINAL_STEPS, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
@@ -95,13 +95,12 @@ pub(crate) fn run(
         )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
-    let paths = RunPaths {
-        data: args.data.clone(),
-        out: args.out.clone(),
+    let options = RunOptions {
         resume,
         log_samples: args.log_samples,
+        ..RunOptions::new(args.data.clone(), args.out.clone())
     };
-    let plan = resolved.config.validate(paths).context("cannot start training")?;
+    let plan = resolved.config.validate(options).context("cannot start training")?;
     if args.dry_run {
         written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
@@ -170,7 +169,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         row("checkpoint", report.checkpoint.display().to_string()),
     ]);
     if report.stopped {
-        let without = match plan.paths.resume {
+        let without = match plan.options.resume {
             Resume::Overwrite => " without --overwrite",
             Resume::Auto | Resume::Never => "",
         };

@@ -7,7 +7,7 @@ use corpus::{DataFolder, DataManifest, Existing, Silent};
 use evaluation::{EvalError, EvalPlan, EvalReport, evaluate};
 use tempfile::TempDir;
 use training::config::TrainConfig;
-use training::plan::{Resume, RunPaths};
+use training::plan::{Resume, RunOptions};
 
 use super::{assert_close, made_text, measured, plan, positive, task};
 
@@ -57,13 +57,11 @@ impl TrainedRun {
         writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
 
         let config: TrainConfig = toml::from_str(NARROW).unwrap();
-        let paths = RunPaths {
-            data: run.path("data"),
-            out: run.path("run"),
+        let options = RunOptions {
             resume: Resume::Never,
-            log_samples: false,
+            ..RunOptions::new(run.path("data"), run.path("run"))
         };
-        training::train(&config.validate(paths).unwrap(), &Silent).unwrap();
+        training::train(&config.validate(options).unwrap(), &Silent).unwrap();
         fs::write(run.path("test.tokens"), made_text()).unwrap();
         run
     }

@@ -93,7 +93,7 @@ fn run_goes_on_in_another_layout() {
                 set_layout(config, layout);
             })
         };
-        let plan = config(layouts[0]).validate(workbench.paths(&out)).unwrap();
+        let plan = config(layouts[0]).validate(workbench.options(&out)).unwrap();
         training::train(&plan, &super::StopAfter::new(5)).unwrap();
         workbench.train_into(&out, config(layouts[1]));
         // Only the order of sums over ranks changes.
@@ -129,7 +129,7 @@ fn only_the_newest_are_kept_and_nothing_foreign_is_touched() {
             config.checkpoint.keep = NonZeroUsize::new(2);
         })
     };
-    let plan = config().validate(workbench.paths(&out)).unwrap();
+    let plan = config().validate(workbench.options(&out)).unwrap();
     training::train(&plan, &super::StopAfter::new(3)).unwrap();
     let checkpoints = out.join("checkpoints");
     for foreign in ["step-007", "step-1-good", "backup"] {
@@ -219,7 +219,7 @@ fn checkpoint_of_another_run_is_passed_over() {
         }
         fs::write(&manifest, value.to_string()).unwrap();
         assert!(Checkpoint::open(&folder).is_ok());
-        let plan = micro(every_step).validate(workbench.paths(&run)).unwrap();
+        let plan = micro(every_step).validate(workbench.options(&run)).unwrap();
         // Steps 1 to 9 are there already: one is done again.
         assert_eq!(training::train(&plan, &super::StopAfter::new(10)).unwrap().steps, 10);
         assert_eq!(logged(&run, "loss"), whole, "{field}");
@@ -232,7 +232,7 @@ fn run_without_a_usable_checkpoint_is_an_error_and_keeps_its_log() {
     let (workbench, run, folder) = trained(|_| {});
     let whole = logged(&run, "loss");
     fs::write(folder.join("model.safetensors"), "").unwrap();
-    let plan = micro(|_| {}).validate(workbench.paths(&run)).unwrap();
+    let plan = micro(|_| {}).validate(workbench.options(&run)).unwrap();
     let error = training::train(&plan, &corpus::Silent).unwrap_err();
     assert!(matches!(error, TrainError::NoUsableCheckpoint { .. }), "{error}");
     assert!(error.to_string().contains("--overwrite"), "{error}");
@@ -251,7 +251,7 @@ fn broken_checkpoint_of_a_later_step_never_costs_a_good_one() {
         every_step(config);
         config.checkpoint.keep = NonZeroUsize::new(1);
     });
-    let plan = config.validate(workbench.paths(&run)).unwrap();
+    let plan = config.validate(workbench.options(&run)).unwrap();
     let report = training::train(&plan, &super::StopAfter::new(7)).unwrap();
     assert!(report.stopped);
     assert_eq!(Checkpoint::open(&report.checkpoint).unwrap().step(), 7);
@@ -271,7 +271,8 @@ fn complete_checkpoint_that_is_later_than_latest_is_taken() {
 fn failed_save_leaves_nothing_half_written() {
     let workbench = Workbench::new(101);
     let run = workbench.new_run();
-    let plan = micro(|config| set_layout(config, (2, 1))).validate(workbench.paths(&run)).unwrap();
+    let plan =
+        micro(|config| set_layout(config, (2, 1))).validate(workbench.options(&run)).unwrap();
     training::train(&plan, &super::StopAfter::new(5)).unwrap();
     // What is in the way of the last checkpoint is no folder, and is not deleted.
     let obstacle = run.join("checkpoints/step-10");

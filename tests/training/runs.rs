@@ -185,7 +185,7 @@ fn stopped_run_goes_on_bit_for_bit_wherever_it_stopped() {
         let (whole, unbroken) = workbench.train(config(layout));
         let out = workbench.new_run();
         for stop in [0, 1, 4, 5, 6, 9, 10, 11] {
-            let plan = config(layout).validate(workbench.paths(&out)).unwrap();
+            let plan = config(layout).validate(workbench.options(&out)).unwrap();
             let report = train(&plan, &StopAfter::new(stop)).unwrap();
             assert_eq!((report.steps, report.stopped), (stop, true));
         }
@@ -219,7 +219,7 @@ fn run_over_three_epochs_takes_the_same_samples_wherever_it_stopped() {
     for stops in [&[0][..], &[1], &[19], &[20], &[21], &[39], &[40], &[59], &[24, 31]] {
         let out = workbench.new_run();
         for &stop in stops {
-            let plan = config().validate(workbench.paths(&out)).unwrap();
+            let plan = config().validate(workbench.options(&out)).unwrap();
             assert_eq!(train(&plan, &StopAfter::new(stop)).unwrap().steps, stop);
         }
         workbench.train_into(&out, config());
@@ -270,7 +270,7 @@ fn log_of_a_killed_run_loses_its_half_line_and_no_whole_one() {
     let text = fs::read_to_string(&log).unwrap();
     let broken = text.replacen("{\"step\":3,", "step 3:", 1);
     fs::write(&log, &broken).unwrap();
-    let plan = config().validate(workbench.paths(&killed)).unwrap();
+    let plan = config().validate(workbench.options(&killed)).unwrap();
     let error = train(&plan, &Silent).unwrap_err().to_string();
     assert!(error.contains("metrics.jsonl:3: no log line of a step"), "{error}");
     assert_eq!(fs::read_to_string(&log).unwrap(), broken);
@@ -281,9 +281,9 @@ fn log_of_samples_is_written_on_request_and_goes_on_once_begun() {
     let workbench = Workbench::new(101);
     let out = workbench.new_run();
     let train_until = |stop, log_samples| {
-        let mut paths = workbench.paths(&out);
-        paths.log_samples = log_samples;
-        let plan = micro(|_| {}).validate(paths).unwrap();
+        let mut options = workbench.options(&out);
+        options.log_samples = log_samples;
+        let plan = micro(|_| {}).validate(options).unwrap();
         train(&plan, &StopAfter::new(stop)).unwrap()
     };
     train_until(2, false);
@@ -375,7 +375,7 @@ fn validation_stops_when_asked_to_and_is_taken_first_when_the_run_goes_on() {
         };
         let (whole, unbroken) = workbench.train(config());
         let out = workbench.new_run();
-        let plan = config().validate(workbench.paths(&out)).unwrap();
+        let plan = config().validate(workbench.options(&out)).unwrap();
         // Every rank asks before each step and before each batch: this is the second batch.
         let at = (interval as usize + 1) * layout.0 * layout.1 + 1;
         let stopped = train(&plan, &StopAtQuestion::new(at)).unwrap();
@@ -407,9 +407,9 @@ fn finished_run_in_a_folder_that_cannot_be_written_is_told() {
         println!("skipped: this user may write everywhere");
         return;
     }
-    let again = train(&micro(|_| {}).validate(workbench.paths(&out)).unwrap(), &Silent);
+    let again = train(&micro(|_| {}).validate(workbench.options(&out)).unwrap(), &Silent);
     let longer = micro(|config| config.schedule.train_steps = steps(11));
-    let refused = train(&longer.validate(workbench.paths(&out)).unwrap(), &Silent);
+    let refused = train(&longer.validate(workbench.options(&out)).unwrap(), &Silent);
     set_mode(0o755);
     check_same_losses(&again.unwrap(), &first);
     assert!(refused.is_err());
@@ -437,7 +437,7 @@ fn folder_that_another_process_trains_into_is_refused() {
     let (_, out) = workbench.train(micro(|_| {}));
     let lock = fs::File::open(out.join(".lock")).unwrap();
     lock.lock().unwrap();
-    let plan = micro(|_| {}).validate(workbench.paths(&out)).unwrap();
+    let plan = micro(|_| {}).validate(workbench.options(&out)).unwrap();
     let error = train(&plan, &Silent).unwrap_err().to_string();
     assert!(error.contains("is in use: another process is training into it"), "{error}");
     drop(lock);
@@ -470,20 +470,21 @@ fn used_folder_is_refused_and_left_alone() {
     let (_, out) = workbench.train(micro(|_| {}));
     let before = fs::read(out.join("metrics.jsonl")).unwrap();
 
-    let other = micro(|config| config.optimizer.lr = 2e-3).validate(workbench.paths(&out)).unwrap();
+    let other =
+        micro(|config| config.optimizer.lr = 2e-3).validate(workbench.options(&out)).unwrap();
     let error = train(&other, &Silent).unwrap_err().to_string();
     assert!(error.contains("it holds another run: optimizer.lr was 0.001 and is 0.002"), "{error}");
     assert!(error.contains("or pass --overwrite"), "{error}");
 
-    let mut paths = workbench.paths(&out);
-    paths.resume = Resume::Never;
-    let error = train(&micro(|_| {}).validate(paths).unwrap(), &Silent).unwrap_err();
+    let mut options = workbench.options(&out);
+    options.resume = Resume::Never;
+    let error = train(&micro(|_| {}).validate(options).unwrap(), &Silent).unwrap_err();
     assert!(matches!(error, TrainError::RunFolderUsed { .. }), "{error}");
 
     let foreign = workbench.new_run();
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("notes.txt"), "mine").unwrap();
-    let plan = micro(|_| {}).validate(workbench.paths(&foreign)).unwrap();
+    let plan = micro(|_| {}).validate(workbench.options(&foreign)).unwrap();
     assert!(matches!(train(&plan, &Silent), Err(TrainError::RunFolderUsed { .. })));
     assert_eq!(fs::read_dir(&foreign).unwrap().count(), 1);
     assert_eq!(fs::read(out.join("metrics.jsonl")).unwrap(), before);
@@ -494,13 +495,13 @@ fn overwriting_deletes_a_run_and_nothing_else() {
     let workbench = Workbench::new(101);
     let (_, out) = workbench.train(micro(|_| {}));
     fs::write(out.join("notes.txt"), "mine").unwrap();
-    let mut paths = workbench.paths(&out);
-    paths.resume = Resume::Overwrite;
+    let mut options = workbench.options(&out);
+    options.resume = Resume::Overwrite;
     let other = micro(|config| {
         config.schedule.train_steps = steps(3);
         config.seed = 8;
     });
-    let report = train(&other.validate(paths.clone()).unwrap(), &Silent).unwrap();
+    let report = train(&other.validate(options.clone()).unwrap(), &Silent).unwrap();
     assert_eq!((report.steps, logged(&out, "loss").len()), (3, 3));
     assert!(!out.join("checkpoints/step-10").exists());
     assert_eq!(fs::read_to_string(out.join("notes.txt")).unwrap(), "mine");
@@ -508,8 +509,8 @@ fn overwriting_deletes_a_run_and_nothing_else() {
     // What holds no run is not overwritten.
     let foreign = workbench.new_run();
     fs::create_dir_all(foreign.join("checkpoints")).unwrap();
-    paths.out = foreign.clone();
-    let error = train(&micro(|_| {}).validate(paths).unwrap(), &Silent).unwrap_err();
+    options.out = foreign.clone();
+    let error = train(&micro(|_| {}).validate(options).unwrap(), &Silent).unwrap_err();
     assert!(matches!(error, TrainError::RunFolderUsed { .. }), "{error}");
     assert!(foreign.join("checkpoints").exists());
 }
@@ -523,7 +524,7 @@ fn loss_that_is_no_number_ends_the_run_and_names_the_step() {
         config.schedule.warmup_steps = 0;
         config.parallel.tensor_parallel_size = number(2);
     })
-    .validate(workbench.paths(&workbench.new_run()))
+    .validate(workbench.options(&workbench.new_run()))
     .unwrap();
     let error = train(&plan, &Silent).unwrap_err();
     assert!(matches!(error, TrainError::NonFinite { step: 2.., .. }), "{error}");
@@ -544,7 +545,7 @@ fn weights_and_validation_losses_that_are_no_numbers_end_the_run_and_are_not_sav
                 validates.then_some(ValidationConfig { interval_steps: steps(1), batches: None });
             set_layout(config, (2, 1));
         })
-        .validate(workbench.paths(&run))
+        .validate(workbench.options(&run))
         .unwrap();
         let error = train(&plan, &Silent).unwrap_err();
         let TrainError::NonFinite { step: 1, found } = error else { panic!("{error}") };

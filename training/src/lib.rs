@@ -42,7 +42,7 @@ pub mod validation;
 
 pub use config::TrainConfig;
 pub use error::TrainError;
-pub use plan::{Resume, RunPaths, TrainPlan};
+pub use plan::{Resume, RunOptions, TrainPlan};
 pub use report::{FINAL_STEPS, TrainReport};
 pub use summary::{BytesPerRank, PlanSummary};
 pub use train::train;

@@ -207,7 +207,7 @@ impl SampleLog {
     ///
     /// When the file cannot be read or written.
     pub(crate) fn open(plan: &TrainPlan, done_steps: u64) -> Result<Self, TrainError> {
-        let path = plan.paths.out.join(SAMPLES_FILE);
+        let path = plan.options.out.join(SAMPLES_FILE);
         let mut last = 0;
         let lines = JsonLines::open(&path, done_steps, |step, _| follows(&mut last, step))?;
         let mut log = Self { lines };
@@ -224,7 +224,7 @@ impl SampleLog {
     /// When the file cannot be read.
     pub(crate) fn is_complete(plan: &TrainPlan, done_steps: u64) -> Result<bool, TrainError> {
         let mut last = 0;
-        let path = plan.paths.out.join(SAMPLES_FILE);
+        let path = plan.options.out.join(SAMPLES_FILE);
         JsonLines::read(&path, done_steps, |step, _| follows(&mut last, step))?;
         Ok(last == done_steps)
     }

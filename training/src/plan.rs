@@ -24,9 +24,10 @@ use crate::state::StepSettings;
 /// The files of a data folder that hold tokens.
 const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
 
-/// Where a run reads and what it writes, and whether it may go on with an earlier one.
+/// What a run is asked beside its configuration: where it reads and writes, whether it may go on
+/// with an earlier one, and what it writes down. Nothing here changes a result.
 #[derive(Debug, Clone)]
-pub struct RunPaths {
+pub struct RunOptions {
     /// The data folder.
     pub data: PathBuf,
     /// The run folder.
@@ -35,6 +36,15 @@ pub struct RunPaths {
     pub resume: Resume,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+}
+
+impl RunOptions {
+    /// A run on the data folder `data` into the run folder `out`, which goes on with an earlier
+    /// part of itself and writes down nothing that was not asked for.
+    #[must_use]
+    pub fn new(data: PathBuf, out: PathBuf) -> Self {
+        Self { data, out, resume: Resume::Auto, log_samples: false }
+    }
 }
 
 /// What to do with a run folder that holds a run already.
@@ -53,8 +63,8 @@ pub enum Resume {
 /// A run that can start.
 #[derive(Debug, Clone)]
 pub struct TrainPlan {
-    /// Where it reads and writes.
-    pub paths: RunPaths,
+    /// What it was asked beside its configuration.
+    pub options: RunOptions,
     /// The resolved configuration: every default filled in.
     pub config: Value,
     /// Fingerprint of the data folder's tokens and documents.
@@ -111,14 +121,14 @@ impl TrainConfig {
     /// A [`TrainError`] that names the field as it is written, when a value is impossible, two
     /// values disagree, the model does not split over the ranks, or the data folder does not fit
     /// the model.
-    pub fn validate(self, paths: RunPaths) -> Result<TrainPlan, TrainError> {
+    pub fn validate(self, options: RunOptions) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
-        let folder = DataFolder::open(&paths.data)?;
+        let folder = DataFolder::open(&options.data)?;
         if folder.manifest().spans.iter().any(|span| span.weight.is_some()) {
             tracing::warn!(
                 "{}: its sources have weights, which training does not use yet: samples are drawn \
                  from all tokens alike",
-                paths.data.display()
+                options.data.display()
             );
         }
         let tokenizer = folder.tokenizer_identity()?;
@@ -150,7 +160,7 @@ impl TrainConfig {
             batches: sampler(validation, SampleOrder::Sequential),
         });
         Ok(TrainPlan {
-            paths,
+            options,
             config,
             data_fingerprint: fingerprint(&folder),
             seed: self.seed,

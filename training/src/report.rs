@@ -100,11 +100,11 @@ impl RunLog {
     ) -> Result<Self, TrainError> {
         let (mut metrics, mut samples, mut losses) = (None, None, LossHistory::default());
         if is_main {
-            let run = &plan.paths.out;
+            let run = &plan.options.out;
             let (log, earlier) = MetricsLog::open(run, plan.train_steps, done_steps)?;
             (metrics, losses) = (Some(log), earlier);
             // A log that was begun goes on, whether or not this call asks for it: it has no gaps.
-            if plan.paths.log_samples || run.join(SAMPLES_FILE).exists() {
+            if plan.options.log_samples || run.join(SAMPLES_FILE).exists() {
                 samples = Some(SampleLog::open(plan, done_steps)?);
             }
         }

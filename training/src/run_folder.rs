@@ -64,7 +64,7 @@ pub(crate) struct RunFolder {
 /// When the folder holds anything but this run, or this run and the plan says not to resume, or
 /// another process has it.
 pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
-    let out = &plan.paths.out;
+    let out = &plan.options.out;
     if is_used(out)? && !out.join(RUN_FILE).is_file() {
         return Err(TrainError::RunFolderUsed {
             path: out.clone(),
@@ -88,7 +88,7 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
 
 /// The last checkpoint of the plan's run, where there is nothing left to do; only read.
 fn finished(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
-    if plan.paths.resume != Resume::Auto || !plan.paths.out.join(RUN_FILE).is_file() {
+    if plan.options.resume != Resume::Auto || !plan.options.out.join(RUN_FILE).is_file() {
         return Ok(None);
     }
     Ok(take_over(plan)?.filter(|checkpoint| checkpoint.step() == plan.train_steps))
@@ -138,13 +138,13 @@ fn is_no_locks(error: &io::Error) -> bool {
 
 /// Goes on with the run that the folder holds, or deletes it, as the plan says.
 fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
-    let out = &plan.paths.out;
+    let out = &plan.options.out;
     let refuse = |reason| TrainError::RunFolderUsed {
         path: out.clone(),
         reason,
         remedy: "choose another folder, or pass --overwrite to delete that run and begin this one",
     };
-    match plan.paths.resume {
+    match plan.options.resume {
         Resume::Never => Err(refuse("it holds a run, and resuming is off".to_owned())),
         Resume::Overwrite => {
             delete(out)?;
@@ -171,7 +171,7 @@ fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
 
 /// Makes the folder a run's, which starts from no checkpoint.
 fn begin(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
-    write_json(&plan.paths.out.join(RUN_FILE), &RunRecord::of(plan))?;
+    write_json(&plan.options.out.join(RUN_FILE), &RunRecord::of(plan))?;
     Ok(None)
 }
 

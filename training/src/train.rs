@@ -46,7 +46,7 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
     let resumed = run.resumed.as_ref();
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
     if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {
-        let losses = MetricsLog::losses(&plan.paths.out, plan.train_steps)?;
+        let losses = MetricsLog::losses(&plan.options.out, plan.train_steps)?;
         if !losses.lacks_validation(plan, plan.train_steps) {
             return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
         }
@@ -151,7 +151,7 @@ fn finished(
     observer.skip(step);
     observer.finish();
     let ParallelDims { tensor, data } = checkpoint.written_by()?;
-    if plan.paths.log_samples && !SampleLog::is_complete(plan, step)? {
+    if plan.options.log_samples && !SampleLog::is_complete(plan, step)? {
         SampleLog::open(plan, step)?;
     }
     Ok(TrainReport {
@@ -205,5 +205,5 @@ fn save<B: AutodiffBackend, M: Objective<B>>(
         optimizer: &state.optimizer,
     };
     let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
-    checkpoint::save(&snapshot, &plan.paths.out.join(CHECKPOINTS), keep, rank)
+    checkpoint::save(&snapshot, &plan.options.out.join(CHECKPOINTS), keep, rank)
 }

@@ -20,7 +20,7 @@ use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
 use evaluation::{EvalConfig, Task, evaluate};
 use tracing::info;
-use training::{Resume, RunPaths, TrainConfig, train};
+use training::{Resume, RunOptions, TrainConfig, train};
 
 use self::report::DemoReport;
 use self::text::{DemoText, TextRoot};
@@ -89,13 +89,11 @@ pub(crate) fn run(
         .context("cannot curate the text")?;
 
     info!("3/4 train: {} documents, {} tokens", curation.documents_kept, curation.tokens);
-    let paths = RunPaths {
-        data: folders.data.clone(),
-        out: folders.run.clone(),
+    let options = RunOptions {
         resume: Resume::Never,
-        log_samples: false,
+        ..RunOptions::new(folders.data.clone(), folders.run.clone())
     };
-    let plan = configs.train.clone().validate(paths).context("cannot start training")?;
+    let plan = configs.train.clone().validate(options).context("cannot start training")?;
     let unigram_loss = plan.train.samples.samples().unigram_loss()?;
     let training = train(&plan, progress).context("training failed")?;
     if training.stopped {
