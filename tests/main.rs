@@ -18,3 +18,4 @@ mod support;
 mod tensors;
 mod tokenizer;
 mod training;
+mod transformers;

@@ -4,10 +4,15 @@ mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
+mod disk_full;
+mod hugging_face;
+mod killed;
 mod optimizer;
 mod program;
 mod reference_run;
+mod resume;
 mod runs;
+mod schedule_resume;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};

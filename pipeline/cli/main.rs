@@ -4,6 +4,7 @@
 //! parses and dispatches; each command is one file and ends in one function of a library: [`dedup`]
 //! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`.
 
+mod checkpoint;
 mod config;
 mod dedup;
 mod demo;
@@ -89,6 +90,7 @@ enum Command {
     Dedup(dedup::DedupArgs),
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
     Shard(shard::ShardArgs),
     Doctor(doctor::DoctorArgs),
 }
@@ -108,7 +110,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
     let reads_configuration = match &cli.command {
-        Command::Doctor(_) => false,
+        Command::Doctor(_) | Command::Checkpoint(_) => false,
         Command::Shard(args) => args.reads_configuration(),
         _ => true,
     };
@@ -120,6 +122,7 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
+        Command::Checkpoint(args) => checkpoint::run(args, &cli.global, progress),
         Command::Shard(args) => shard::run(args, &cli.global, progress),
         Command::Doctor(args) => doctor::run(args, &cli.global),
     }

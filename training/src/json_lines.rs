@@ -4,22 +4,29 @@
 //! Lines are written whole and at once, so that a killed run keeps every step that it logged. A
 //! resumed run drops the lines of steps that its checkpoint does not have, and does these steps
 //! again: the file of a run that was stopped a hundred times reads as that of one that never was.
-//! A log is on the disk before the checkpoint that counts on it.
+//! A log is on the disk before the checkpoint that counts on it. Lines for which a disk has no room
+//! wait in memory until it has: a full disk is no end of a run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use tracing::error;
 
 use crate::TrainError;
+use crate::error::is_no_room;
 
 /// Writer of a log.
 #[derive(Debug)]
 pub(crate) struct JsonLines {
     path: PathBuf,
     file: File,
+    /// What the disk had no room for.
+    waiting: Vec<u8>,
+    /// Whether that was told.
+    is_told: bool,
 }
 
 impl JsonLines {
@@ -43,7 +50,7 @@ impl JsonLines {
             .map_err(|source| TrainError::io("open", path, source))?;
         let kept = bytes_until(&file, path, done_steps, keeps)?;
         file.set_len(kept).map_err(|source| TrainError::io("write", path, source))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, waiting: Vec::new(), is_told: false })
     }
 
     /// Reads the log at `path` as [`open`](Self::open) does, and changes nothing. A log that is not
@@ -69,19 +76,48 @@ impl JsonLines {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
-        self.file.sync_data().map_err(|source| TrainError::io("write", &self.path, source))
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        self.write_waiting()
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| TrainError::io("write", &self.path, source))
     }
 
-    /// Writes one line.
+    /// Writes one line. Where there is no room for it, it waits for the next one or for
+    /// [`sync`](Self::sync).
     ///
     /// # Errors
     ///
-    /// When the line cannot be written.
+    /// When the line cannot be written for another reason.
     pub(crate) fn push<T: Serialize>(&mut self, line: &T) -> Result<(), TrainError> {
-        let mut json = serde_json::to_vec(line).expect("lines are plain data");
-        json.push(b'\n');
-        self.file.write_all(&json).map_err(|source| TrainError::io("write", &self.path, source))
+        serde_json::to_writer(&mut self.waiting, line).expect("lines are plain data");
+        self.waiting.push(b'\n');
+        match self.write_waiting() {
+            Ok(()) => {
+                self.is_told = false;
+                Ok(())
+            }
+            Err(error) if is_no_room(&error) => {
+                if !std::mem::replace(&mut self.is_told, true) {
+                    let path = self.path.display();
+                    error!("{path}: {error}; its lines wait in memory until there is room");
+                }
+                Ok(())
+            }
+            Err(source) => Err(TrainError::io("write", &self.path, source)),
+        }
+    }
+
+    /// Writes what waits; what a full disk took of it does not wait any more.
+    fn write_waiting(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            match self.file.write(&self.waiting) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => drop(self.waiting.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

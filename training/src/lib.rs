@@ -35,6 +35,7 @@ pub mod parameters;
 pub mod plan;
 mod report;
 mod run_folder;
+mod saves;
 pub mod state;
 mod summary;
 mod train;

@@ -13,6 +13,7 @@ use crate::TrainError;
 use crate::json_lines::JsonLines;
 use crate::plan::TrainPlan;
 use crate::report::LossHistory;
+use crate::run_folder::steps_before;
 
 /// Name of the metrics file in a run folder.
 pub const METRICS_FILE: &str = "metrics.jsonl";
@@ -30,6 +31,10 @@ pub struct StepMetrics {
     pub grad_norm: f64,
     /// Learning rate of this update.
     pub learning_rate: f64,
+    /// Weight decay of this update.
+    pub weight_decay: f64,
+    /// Adam's count of updates, this one included, by which it corrects its bias.
+    pub updates: u64,
     /// Loss scale of mixed precision; `null` in `f32`.
     pub loss_scale: Option<f64>,
     /// Updates skipped so far because of an overflow.
@@ -91,7 +96,7 @@ impl MetricsLog {
         done_steps: u64,
     ) -> Result<(Self, LossHistory), TrainError> {
         let path = run.join(METRICS_FILE);
-        let mut earlier = EarlierSteps::default();
+        let mut earlier = EarlierSteps::of_run(run);
         let lines = JsonLines::open(&path, done_steps, |step, line| earlier.keep(step, line))?;
         Ok((Self { lines, train_steps }, earlier.into_losses(&path, done_steps)))
     }
@@ -103,7 +108,7 @@ impl MetricsLog {
     /// When the file cannot be read.
     pub(crate) fn losses(run: &Path, done_steps: u64) -> Result<LossHistory, TrainError> {
         let path = run.join(METRICS_FILE);
-        let mut earlier = EarlierSteps::default();
+        let mut earlier = EarlierSteps::of_run(run);
         JsonLines::read(&path, done_steps, |step, line| earlier.keep(step, line))?;
         Ok(earlier.into_losses(&path, done_steps))
     }
@@ -113,7 +118,7 @@ impl MetricsLog {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
         self.lines.sync()
     }
 
@@ -160,6 +165,11 @@ struct EarlierSteps {
 }
 
 impl EarlierSteps {
+    /// Those of the run in folder `run`, which may have begun behind another run's steps.
+    fn of_run(run: &Path) -> Self {
+        Self { last: steps_before(run), ..Self::default() }
+    }
+
     /// Reads a line; every one is kept.
     fn keep(&mut self, step: u64, line: &Value) -> bool {
         if let Some(loss) = line["loss"].as_f64() {
@@ -208,7 +218,7 @@ impl SampleLog {
     /// When the file cannot be read or written.
     pub(crate) fn open(plan: &TrainPlan, done_steps: u64) -> Result<Self, TrainError> {
         let path = plan.options.out.join(SAMPLES_FILE);
-        let mut last = 0;
+        let mut last = steps_before(&plan.options.out);
         let lines = JsonLines::open(&path, done_steps, |step, _| follows(&mut last, step))?;
         let mut log = Self { lines };
         for step in last + 1..=done_steps {
@@ -223,7 +233,7 @@ impl SampleLog {
     ///
     /// When the file cannot be read.
     pub(crate) fn is_complete(plan: &TrainPlan, done_steps: u64) -> Result<bool, TrainError> {
-        let mut last = 0;
+        let mut last = steps_before(&plan.options.out);
         let path = plan.options.out.join(SAMPLES_FILE);
         JsonLines::read(&path, done_steps, |step, _| follows(&mut last, step))?;
         Ok(last == done_steps)
@@ -243,7 +253,7 @@ impl SampleLog {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
         self.lines.sync()
     }
 }

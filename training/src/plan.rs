@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::TrainingState;
+use crate::checkpoint::{InitialWeights, TrainingState};
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
 use crate::model::Gpt2Config;
@@ -32,8 +32,13 @@ pub struct RunOptions {
     pub data: PathBuf,
     /// The run folder.
     pub out: PathBuf,
-    /// What to do with a run folder that holds this very run already.
+    /// What to do with a run folder that holds this very run already, and where else to go on from.
     pub resume: Resume,
+    /// Whether schedule and optimizer may be other ones than the run that is gone on with had.
+    pub override_schedule: bool,
+    /// Where the weights of a run that starts come from, if not from its seed: a checkpoint, a run
+    /// folder or a model in Hugging Face's form.
+    pub init_from: Option<PathBuf>,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
 }
@@ -43,18 +48,28 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false }
+        Self {
+            data,
+            out,
+            resume: Resume::Auto,
+            override_schedule: false,
+            init_from: None,
+            log_samples: false,
+        }
     }
 }
 
 /// What to do with a run folder that holds a run already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Resume {
     /// Go on from its newest complete checkpoint; the default.
     #[default]
     Auto,
     /// Refuse it.
     Never,
+    /// Go on from this checkpoint, or from the newest complete one of this run folder, which may be
+    /// another run's folder: then this run begins where that one stood.
+    From(PathBuf),
     /// Delete this run, or another one, and begin again. A folder that holds no run is refused all
     /// the same.
     Overwrite,
@@ -75,6 +90,8 @@ pub struct TrainPlan {
     pub architecture: Architecture,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
+    /// The weights that a run begins with, where the seed does not draw them.
+    pub init_from: Option<Arc<InitialWeights>>,
     /// The grid of ranks.
     pub parallel: ParallelDims,
     /// Samples to train on.
@@ -143,6 +160,16 @@ impl TrainConfig {
         self.check_optimizer()?;
         self.warn_about_schedule();
 
+        self.check_checkpoints()?;
+
+        let init_from = match &options.init_from {
+            Some(path) => {
+                let weights = InitialWeights::open(path)?;
+                weights.check(&model, &tokenizer)?;
+                Some(Arc::new(weights))
+            }
+            None => None,
+        };
         let (train, validation) = self.samples(&folder, &model)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
@@ -166,6 +193,7 @@ impl TrainConfig {
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
+            init_from,
             parallel,
             train: sampler(train, self.data.order),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
@@ -265,6 +293,34 @@ impl TrainConfig {
             }
         }
         Ok(())
+    }
+
+    /// The time between two checkpoints can be waited for, and what is to be kept for good is saved
+    /// at some time.
+    fn check_checkpoints(&self) -> Result<(), TrainError> {
+        let CheckpointConfig { interval_steps, interval_minutes, keep_every, .. } = self.checkpoint;
+        if let Some(minutes) = interval_minutes.filter(|it| !(it.is_finite() && *it > 0.0)) {
+            return Err(TrainError::InvalidField {
+                field: "checkpoint.interval_minutes",
+                value: minutes.to_string(),
+                expected: "must be above 0".to_owned(),
+            });
+        }
+        match (interval_steps, keep_every) {
+            (Some(interval), Some(every)) if !every.get().is_multiple_of(interval.get()) => {
+                Err(TrainError::InvalidField {
+                    field: "checkpoint.keep_every",
+                    value: every.to_string(),
+                    expected: format!("must be a multiple of interval_steps = {interval}"),
+                })
+            }
+            (None, Some(every)) => Err(TrainError::InvalidField {
+                field: "checkpoint.keep_every",
+                value: every.to_string(),
+                expected: "needs an interval_steps of which it is a multiple".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Samples to train on and to validate on; refuses parts that are needed and empty.
@@ -367,13 +423,10 @@ impl TrainPlan {
         }
     }
 
-    /// Whether a checkpoint is due after step `step`.
+    /// Whether a checkpoint is due after step `step` by the number of steps.
     pub fn checkpoint_due(&self, step: u64) -> bool {
-        step == self.train_steps
-            || self
-                .checkpoint
-                .interval_steps
-                .is_some_and(|interval| step.is_multiple_of(interval.get()))
+        let interval = self.checkpoint.interval_steps;
+        interval.is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
     /// The validation that is due after step `step`; none before the first step.

@@ -4,7 +4,6 @@
 //! it stands. Everything random is a function of the plan and the step, so a loop that starts at
 //! step 200 from a checkpoint goes on exactly as one that came there.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use burn::tensor::backend::AutodiffBackend;
@@ -14,7 +13,7 @@ use tracing::info;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::CpuAutodiff;
-use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot};
+use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Retention, Saved, Snapshot};
 use crate::error::NonFinite;
 use crate::metrics::{MetricsLog, SampleLog};
 use crate::model::Gpt2;
@@ -25,6 +24,7 @@ use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::TrainPlan;
 use crate::report::{RunLog, TrainReport};
 use crate::run_folder;
+use crate::saves::Saves;
 use crate::state::TrainState;
 use crate::validation::validation_loss;
 
@@ -54,19 +54,19 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
     let reports = launch(plan.parallel, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
-        let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
+        let saves = Saves::new(resumed, run.init_from.as_ref());
         let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
-        train_rank(plan, state, newest, log, &rank, observer)
+        train_rank(plan, state, saves, log, &rank, observer)
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
 }
 
-/// The loop, as one rank runs it. `newest` is the checkpoint that `state` comes from.
+/// The loop, as one rank runs it.
 fn train_rank<B, M>(
     plan: &TrainPlan,
     mut state: TrainState<B, M>,
-    mut newest: Option<PathBuf>,
+    mut saves: Saves<'_>,
     mut log: RunLog,
     rank: &Rank,
     observer: &dyn Observer,
@@ -93,20 +93,23 @@ where
         let micro_batches = plan.micro_batches(state.step + 1, &rank.data_parallel);
         let outcome;
         (state, outcome) = state.optimizer_step(micro_batches, &settings, rank)?;
-        newest = None;
         log.step(plan, state.step, settings.learning_rate, outcome, started.elapsed())?;
 
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
-        if plan.checkpoint_due(state.step) {
-            newest = Some(save(plan, &state, &log, rank)?);
+        if saves.are_due(plan, state.step, rank)? {
+            let saved = save(plan, &state, &mut log, &saves, rank)?;
+            saves.note(state.step, saved);
         }
         if rank.is_main() {
             observer.advance(1);
         }
     }
-    let newest = match newest {
+    let newest = match saves.folder_of(state.step) {
         Some(folder) => folder,
-        None => save(plan, &state, &log, rank)?,
+        None => {
+            let saved = save(plan, &state, &mut log, &saves, rank)?;
+            saves.finish(state.step, saved, rank)?
+        }
     };
     Ok(log.into_report(plan, state.step, newest))
 }
@@ -169,9 +172,10 @@ fn gpt2_state(
 ) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
     let Architecture::Gpt2(config) = &plan.architecture;
     let seed = KeyedInit { seed: plan.seed };
-    let source: &dyn ParameterSource = match resumed {
-        Some(checkpoint) => checkpoint,
-        None => &seed,
+    let source: &dyn ParameterSource = match (resumed, &plan.init_from) {
+        (Some(checkpoint), _) => checkpoint,
+        (None, Some(weights)) => &**weights,
+        (None, None) => &seed,
     };
     let model = Gpt2::init(config, source, group, &Default::default())?;
     let specs = config.parameters();
@@ -188,22 +192,25 @@ fn gpt2_state(
 fn save<B: AutodiffBackend, M: Objective<B>>(
     plan: &TrainPlan,
     state: &TrainState<B, M>,
-    log: &RunLog,
+    log: &mut RunLog,
+    saves: &Saves<'_>,
     rank: &Rank,
-) -> Result<PathBuf, TrainError> {
+) -> Result<Saved, TrainError> {
     if rank.any("weights", !state.has_finite_weights()?)? {
         return Err(TrainError::NonFinite { step: state.step, found: NonFinite::Weights });
     }
-    log.sync()?;
     let snapshot = Snapshot {
         state: plan.training_state(state.step),
         architecture: &plan.architecture,
         tokenizer: &plan.tokenizer,
         config: &plan.config,
+        data_fingerprint: &plan.data_fingerprint,
+        init_from: saves.init_from,
         specs: &state.specs,
         model: &state.model,
         optimizer: &state.optimizer,
     };
-    let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
-    checkpoint::save(&snapshot, &plan.options.out.join(CHECKPOINTS), keep, rank)
+    let checkpoints = plan.options.out.join(CHECKPOINTS);
+    let retention = Retention::of(&plan.checkpoint);
+    checkpoint::save(&snapshot, &checkpoints, retention, rank, || log.sync())
 }
