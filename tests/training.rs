@@ -4,6 +4,7 @@ mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
+mod faults;
 mod optimizer;
 mod program;
 mod reference_run;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Activation;
 use crate::data::{SampleOrder, SplitWeights};
 use crate::optim::{AdamWConfig, ScheduleConfig};
-use crate::parallel::ParallelDims;
+use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
 /// A training run, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -129,6 +129,9 @@ pub struct ParallelConfig {
     /// Copies of the model, each of which takes its share of every global batch. Changes no result
     /// beyond rounding.
     pub data_parallel_size: NonZeroUsize,
+    /// Seconds that a rank waits for another before the run ends with an error. Time in which the
+    /// whole process is stopped does not count.
+    pub timeout_seconds: NonZeroU64,
 }
 
 impl ParallelConfig {
@@ -144,7 +147,11 @@ impl ParallelConfig {
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { tensor_parallel_size: NonZeroUsize::MIN, data_parallel_size: NonZeroUsize::MIN }
+        Self {
+            tensor_parallel_size: NonZeroUsize::MIN,
+            data_parallel_size: NonZeroUsize::MIN,
+            timeout_seconds: const { NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).unwrap() },
+        }
     }
 }
 

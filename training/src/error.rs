@@ -230,6 +230,22 @@ pub enum TrainError {
         needed_tokens: u64,
     },
 
+    /// A fault for tests that is none.
+    #[error("injected fault {written}: {reason}")]
+    Fault {
+        /// The fault as it was written.
+        written: String,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+
+    /// A rank ended because `--inject die@…` said so.
+    #[error("step {step}: died of an injected fault")]
+    InjectedDeath {
+        /// The step, counted from 1.
+        step: u64,
+    },
+
     /// The run folder holds something that this run must not overwrite.
     #[error("{} is in use: {reason}; {remedy}", path.display())]
     RunFolderUsed {

@@ -23,6 +23,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod error;
+pub mod faults;
 pub mod inference;
 mod json_lines;
 pub mod metrics;
@@ -42,6 +43,7 @@ pub mod validation;
 
 pub use config::TrainConfig;
 pub use error::TrainError;
+pub use faults::{Fault, FaultKind, Faults};
 pub use plan::{Resume, RunOptions, TrainPlan};
 pub use report::{FINAL_STEPS, TrainReport};
 pub use summary::{BytesPerRank, PlanSummary};

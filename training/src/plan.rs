@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use corpus::{DataFolder, Silent, TokenizerIdentity};
 use serde_json::Value;
@@ -16,6 +17,7 @@ use crate::architecture::Architecture;
 use crate::checkpoint::TrainingState;
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::faults::Faults;
 use crate::model::Gpt2Config;
 use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
@@ -36,6 +38,8 @@ pub struct RunOptions {
     pub resume: Resume,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// What goes wrong on purpose, for tests.
+    pub faults: Faults,
 }
 
 impl RunOptions {
@@ -43,7 +47,7 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false }
+        Self { data, out, resume: Resume::Auto, log_samples: false, faults: Faults::default() }
     }
 }
 
@@ -77,6 +81,8 @@ pub struct TrainPlan {
     pub tokenizer: TokenizerIdentity,
     /// The grid of ranks.
     pub parallel: ParallelDims,
+    /// How long a rank waits for another before the run ends.
+    pub timeout: Duration,
     /// Samples to train on.
     pub train: BatchSampler,
     /// Forward and backward passes of each copy per optimizer step.
@@ -141,6 +147,7 @@ impl TrainConfig {
         self.check_batch(parallel.data)?;
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
+        options.faults.check(parallel, self.schedule.train_steps.get())?;
         self.warn_about_schedule();
 
         let (train, validation) = self.samples(&folder, &model)?;
@@ -167,6 +174,7 @@ impl TrainConfig {
             architecture: Architecture::Gpt2(model),
             tokenizer,
             parallel,
+            timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
             train: sampler(train, self.data.order),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),

@@ -20,7 +20,7 @@ use crate::metrics::{MetricsLog, SampleLog};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, Moments};
-use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
+use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch_with_timeout};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::TrainPlan;
 use crate::report::{RunLog, TrainReport};
@@ -51,7 +51,7 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
         }
     }
-    let reports = launch(plan.parallel, |rank| {
+    let reports = launch_with_timeout(plan.parallel, plan.timeout, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
         let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
@@ -91,6 +91,9 @@ where
         let started = Instant::now();
         let settings = plan.step_settings(state.step + 1); // the first update is step 1
         let micro_batches = plan.micro_batches(state.step + 1, &rank.data_parallel);
+        let faults = &plan.options.faults;
+        let micro_batches =
+            faults.within(state.step + 1, rank.index(), plan.timeout, micro_batches);
         let outcome;
         (state, outcome) = state.optimizer_step(micro_batches, &settings, rank)?;
         newest = None;
