@@ -66,6 +66,11 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     log_samples: bool,
 
+    /// Write what each rank exchanges in each step to OUT/collectives.json: calls, numbers and
+    /// bytes of every collective, by name.
+    #[arg(long)]
+    trace_collectives: bool,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
@@ -107,6 +112,7 @@ pub(crate) fn run(
     let options = RunOptions {
         resume,
         log_samples: args.log_samples,
+        trace_collectives: args.trace_collectives,
         faults: args.inject.clone().into(),
         ..RunOptions::new(args.data.clone(), args.out.clone())
     };

@@ -11,6 +11,7 @@ use training::parallel::{ParallelDims, launch};
 use training::parameters::ParameterSpec;
 use training::state::{StepOutcome, StepSettings, TrainState};
 
+use super::timers;
 use crate::micro_gpt2::{self, Tensors};
 
 /// What twenty steps measured, and the parameters that they left, by rank and parameter.
@@ -58,7 +59,12 @@ fn train_20_steps(model: &str, config: &Gpt2Config, dims: ParallelDims) -> Run {
             let learning_rate = schedule.for_update(state.step + 1);
             let settings = StepSettings { learning_rate, clip_grad: 1.0, seed: 1 };
             let outcome;
-            (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, &rank)?;
+            (state, outcome) = state.optimizer_step(
+                [Ok(batch)].into_iter(),
+                &settings,
+                &rank,
+                &mut timers(&rank),
+            )?;
             outcomes.push(outcome);
         }
         Ok((outcomes, state.weights()?))

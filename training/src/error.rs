@@ -422,8 +422,16 @@ impl TrainError {
     /// The error itself, where it concerns all ranks alike: every rank finds the same loss.
     pub(crate) fn without_rank(self) -> Self {
         match self {
-            Self::Rank { source, .. } if matches!(*source, Self::NonFinite { .. }) => *source,
+            Self::Rank { source, .. } if source.is_of_all_ranks() => *source,
             other => other,
+        }
+    }
+
+    /// Whether every rank finds this error for itself.
+    pub(crate) fn is_of_all_ranks(&self) -> bool {
+        match self {
+            Self::Rank { source, .. } => source.is_of_all_ranks(),
+            error => matches!(error, Self::NonFinite { .. }),
         }
     }
 }

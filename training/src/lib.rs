@@ -20,6 +20,8 @@
 pub mod architecture;
 pub mod backend;
 pub mod checkpoint;
+mod collective_dump;
+mod collective_trace;
 pub mod config;
 pub mod data;
 pub mod error;
@@ -36,8 +38,10 @@ pub mod parameters;
 pub mod plan;
 mod report;
 mod run_folder;
+mod running_score;
 pub mod state;
 mod summary;
+pub mod timers;
 mod train;
 pub mod validation;
 

@@ -38,6 +38,8 @@ pub struct RunOptions {
     pub resume: Resume,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
+    pub trace_collectives: bool,
     /// What goes wrong on purpose, for tests.
     pub faults: Faults,
 }
@@ -47,7 +49,14 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false, faults: Faults::default() }
+        Self {
+            data,
+            out,
+            resume: Resume::Auto,
+            log_samples: false,
+            trace_collectives: false,
+            faults: Faults::default(),
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use tracing::{info, warn};
 
 use crate::TrainError;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::collective_dump;
+use crate::collective_trace::TRACE_FILE;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
 
@@ -182,7 +184,8 @@ fn delete(out: &Path) -> Result<(), TrainError> {
         fs::remove_dir_all(&checkpoints)
             .map_err(|source| TrainError::io("delete", &checkpoints, source))?;
     }
-    for file in [METRICS_FILE, SAMPLES_FILE, RUN_FILE].map(|name| out.join(name)) {
+    collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
+    for file in [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, RUN_FILE].map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
         }

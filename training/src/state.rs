@@ -15,6 +15,7 @@ use crate::parallel::collective::sum_exactly;
 use crate::parallel::random::DropoutKey;
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
+use crate::timers::{Phase, StepTimers};
 
 /// A model in training, as one rank holds it.
 #[derive(Debug)]
@@ -102,20 +103,22 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
     /// it.
     pub fn optimizer_step(
         mut self,
-        micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        mut micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
         settings: &StepSettings,
         rank: &Rank,
+        timers: &mut StepTimers,
     ) -> Result<(Self, StepOutcome), TrainError> {
         let step = self.step + 1; // the first update is step 1
         self.gradients.begin();
         let mut loss = 0.0;
-        for batch in micro_batches {
+        while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
             let batch = batch?;
             let first_sample = batch.first_sample as u64;
             let dropout = DropoutKey { seed: settings.seed, step, first_sample };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
-            loss += forward_backward(&self.model, &batch, &dropout, &mut self.gradients);
+            loss += forward_backward(&self.model, &batch, &dropout, &mut self.gradients, timers);
         }
+        let running = timers.start(Phase::Optimizer);
         let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
         self.gradients.all_reduce(&rank.data_parallel)?;
         let grad_norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
@@ -127,6 +130,7 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
         let clip = clip_coefficient(grad_norm, settings.clip_grad);
         self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &self.gradients);
         self.step = step;
+        timers.stop(running);
         Ok((self, StepOutcome { loss, grad_norm }))
     }
 }
@@ -137,9 +141,13 @@ fn forward_backward<B: AutodiffBackend, M: Objective<B>>(
     batch: &Batch,
     dropout: &DropoutKey,
     gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
 ) -> f64 {
-    let loss = model.loss(batch, Some(dropout));
-    let value = loss.clone().inner().into_scalar().elem::<f64>();
-    gradients.add(model, loss.backward());
+    let (loss, value) = timers.run(Phase::Forward, || {
+        let loss = model.loss(batch, Some(dropout));
+        let value = loss.clone().inner().into_scalar().elem::<f64>();
+        (loss, value)
+    });
+    timers.run(Phase::Backward, || gradients.add(model, loss.backward()));
     value
 }

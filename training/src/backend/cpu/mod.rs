@@ -24,14 +24,18 @@ use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
 impl TpKernels for Flex {
     fn all_reduce(
-        tensor: FloatTensor<Self>,
+        partial: FloatTensor<Self>,
         name: &str,
         group: &TensorParallelGroup,
     ) -> FloatTensor<Self> {
         if group.size() == 1 {
-            return tensor;
+            return partial;
         }
-        in_place(tensor, |values| group.all_reduce(name, values, ReduceOp::Sum))
+        // As a vector of its own, which the ranks show each other without a copy.
+        let shape = partial.shape();
+        let mut values = partial.into_data().into_vec::<f32>().expect("a tensor of f32");
+        group.all_reduce(name, &mut values, ReduceOp::Sum);
+        tensor(values, shape)
     }
 
     fn layer_norm_forward(
