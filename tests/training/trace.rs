@@ -32,7 +32,7 @@ const WITHOUT_RECOMPUTE: [(&str, u64); 4] =
     [("layer.attention.g", 1), ("layer.mlp.g", 1), ("layer.attention.f", 1), ("layer.mlp.f", 1)];
 
 /// What is exchanged once per step, whatever the micro-batches.
-const PER_STEP: [&str; 3] = ["grad_norm", "loss", "gradients"];
+const PER_STEP: [&str; 4] = ["grad_norm", "skipped", "loss", "gradients"];
 
 /// The trace of a run in `out` with `config`, by step and rank.
 fn traced(workbench: &Workbench, out: &Path, config: TrainConfig) -> Vec<Value> {
@@ -103,7 +103,7 @@ fn copies_exchange_their_gradients_once_per_step() {
     let parameters = plan.summary().parameters_per_rank;
     for entry in &entries {
         let names: Vec<_> = entry["collectives"].as_object().unwrap().keys().collect();
-        assert_eq!(names, ["gradients", "loss"]);
+        assert_eq!(names, ["gradients", "loss", "skipped"]);
         assert_eq!(
             entry["collectives"]["gradients"],
             json!({"calls": 1, "numbers": parameters, "bytes": 4 * parameters})

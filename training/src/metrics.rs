@@ -253,9 +253,11 @@ struct EarlierSteps {
 impl EarlierSteps {
     /// Reads a line; every one is kept.
     fn keep(&mut self, step: u64, line: &Value) -> bool {
-        if let Some(loss) = line["loss"].as_f64() {
-            self.losses.push(loss);
-            self.scores.of(loss, line["grad_norm"].as_f64().unwrap_or(f64::NAN));
+        // A loss that was no number reads as null: its step was skipped, and has its line.
+        if let Some(loss) = line.get("loss") {
+            let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+            self.losses.push(number(loss));
+            self.scores.of(number(loss), number(&line["grad_norm"]));
             self.note_missing_until(step);
             self.last = step;
         }

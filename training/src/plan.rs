@@ -14,14 +14,14 @@ use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::TrainingState;
+use crate::backend::{Precision, Recompute};
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
-use crate::faults::Faults;
+use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
-use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
+use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
-use crate::state::StepSettings;
+use crate::state::{Injected, StepSettings};
 
 /// The files of a data folder that hold tokens.
 const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
@@ -100,8 +100,14 @@ pub struct TrainPlan {
     pub train_steps: u64,
     /// AdamW and clipping.
     pub optimizer: AdamWConfig,
-    /// Learning rate of each step.
+    /// Learning rate of each update.
     pub schedule: LrSchedule,
+    /// The numbers of activations and their gradients.
+    pub precision: Precision,
+    /// The loss scale, where the precision needs one.
+    pub loss_scale: Option<LossScaleConfig>,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
     /// The validation loss, where it is on.
     pub validation: Option<ValidationPlan>,
     /// When to save and what to keep.
@@ -156,6 +162,7 @@ impl TrainConfig {
         self.check_batch(parallel.data)?;
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
+        let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
         self.warn_about_schedule();
 
@@ -196,6 +203,9 @@ impl TrainConfig {
                 rule: self.schedule.rule,
             },
             optimizer: self.optimizer,
+            precision: self.precision,
+            loss_scale,
+            recompute: self.recompute,
             validation,
             checkpoint: self.checkpoint,
         })
@@ -284,6 +294,29 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// The loss scale that the precision needs; refuses one that has nothing to scale.
+    fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
+        let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
+            field,
+            value: value.to_string(),
+            expected: expected.to_owned(),
+        };
+        if self.precision != Precision::F16 {
+            return match &self.loss_scale {
+                None => Ok(None),
+                Some(_) => Err(TrainError::LossScaleUnused { precision: self.precision }),
+            };
+        }
+        let config = self.loss_scale.clone().unwrap_or_default();
+        if !(config.min.is_finite() && config.min > 0.0) {
+            return Err(refuse("loss_scale.min", config.min, "must be above 0"));
+        }
+        if !(config.initial.is_finite() && config.initial >= config.min) {
+            return Err(refuse("loss_scale.initial", config.initial, "must be min or more"));
+        }
+        Ok(Some(config))
+    }
+
     /// Samples to train on and to validate on; refuses parts that are needed and empty.
     fn samples(
         &self,
@@ -355,11 +388,6 @@ impl TrainPlan {
         steps * self.train.global_batch_size as u64
     }
 
-    /// What a checkpoint of step `step` says about where training stands.
-    pub fn training_state(&self, step: u64) -> TrainingState {
-        TrainingState { step, samples_consumed: self.samples_consumed(step), seed: self.seed }
-    }
-
     /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.
     pub fn micro_batches(
         &self,
@@ -375,12 +403,21 @@ impl TrainPlan {
         self.train.sample_ids(self.samples_consumed(step - 1))
     }
 
-    /// What update number `step`, counted from 1, is done with.
-    pub fn step_settings(&self, step: u64) -> StepSettings {
+    /// What step `step`, counted from 1, is done with on rank `rank` of the grid, where it would be
+    /// update number `update` of the optimizer, counted from 1 too.
+    ///
+    /// A step that is skipped is no update: the schedule stands still.
+    pub fn step_settings(&self, step: u64, update: u64, rank: usize) -> StepSettings {
+        let strikes = |kind| self.options.faults.strikes(kind, step, rank);
         StepSettings {
-            learning_rate: self.schedule.for_update(step),
+            learning_rate: self.schedule.for_update(update),
             clip_grad: self.optimizer.clip_grad,
             seed: self.seed,
+            recompute: self.recompute,
+            injected: Injected {
+                nan_loss: strikes(FaultKind::Nan),
+                inf_gradient: strikes(FaultKind::Inf),
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::TrainError;
 use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, Scores, StepMetrics, ValidationMetrics};
 use crate::plan::TrainPlan;
-use crate::state::StepOutcome;
+use crate::state::{StepOutcome, TrainState};
 use crate::timers::StepTimes;
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
@@ -54,8 +54,11 @@ pub(crate) struct LossHistory {
 }
 
 impl LossHistory {
-    /// Adds the loss of the next step.
+    /// Adds the loss of the next step; one that is no number counts for nothing.
     pub(crate) fn push(&mut self, loss: f64) {
+        if !loss.is_finite() {
+            return;
+        }
         self.first.get_or_insert(loss);
         if self.recent.len() == FINAL_STEPS {
             self.recent.pop_front();
@@ -137,15 +140,16 @@ impl RunLog {
         }
     }
 
-    /// Writes down step `step`.
-    pub(crate) fn step(
+    /// Writes down the step that left `state`.
+    pub(crate) fn step<B, M>(
         &mut self,
         plan: &TrainPlan,
-        step: u64,
+        state: &TrainState<B, M>,
         learning_rate: f64,
         outcome: StepOutcome,
         Measured { elapsed, times }: Measured,
     ) -> Result<(), TrainError> {
+        let step = state.step;
         self.stepping += elapsed;
         self.steps += 1;
         self.losses.push(outcome.loss);
@@ -160,9 +164,9 @@ impl RunLog {
             loss: outcome.loss,
             grad_norm: outcome.grad_norm,
             learning_rate,
-            loss_scale: None,
-            skipped: 0,
-            updates: step,
+            loss_scale: outcome.loss_scale,
+            skipped: step - state.optimizer.updates(),
+            updates: state.optimizer.updates(),
             tokens: step * plan.tokens_per_step(),
             tokens_per_second,
             model_flops_per_second: tokens_per_second * plan.architecture.flops_per_token(),

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
-use crate::backend::{TpBackend, bias_dropout_add};
+use crate::backend::{Precision, TpBackend, bias_add, bias_dropout_add, convert};
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
 
@@ -89,7 +89,7 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     ///
     /// When shapes disagree, or in the backward pass when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.product(input) + self.bias.val().unsqueeze()
+        bias_add(self.product(input), self.bias.val())
     }
 
     /// `X A_i` without the bias, for a following operation that adds it on the way.
@@ -177,7 +177,7 @@ impl<B: TpBackend> RowParallelLinear<B> {
     ///
     /// When shapes disagree, or when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.reduced_product(input) + self.bias.val().unsqueeze()
+        bias_add(self.reduced_product(input), self.bias.val())
     }
 
     /// `residual + dropout(forward(input))` in one pass after the sum over the ranks; without a
@@ -202,11 +202,13 @@ impl<B: TpBackend> RowParallelLinear<B> {
     }
 }
 
-/// `[batch, seq, k] × [k, n]` as one matrix product over all positions.
+/// `[batch, seq, k] × [k, n]` as one matrix product over all positions, of a weight that is rounded
+/// to the precision of the input.
 ///
 /// A batched product would multiply each sample on its own, and its backward pass would make one
 /// weight gradient for each sample before adding them up.
 fn matrix_product<B: TpBackend>(input: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
     let ([batch, seq, width], [_, columns]) = (input.dims(), weight.dims());
+    let weight = convert(weight, Precision::of(input.dtype()));
     input.reshape([batch * seq, width]).matmul(weight).reshape([batch, seq, columns])
 }
