@@ -6,12 +6,14 @@ mod data;
 mod data_parallel;
 mod faults;
 mod loss_scale;
+mod metrics;
 mod mixed_precision;
 mod optimizer;
 mod program;
 mod recompute;
 mod reference_run;
 mod runs;
+mod tensorboard;
 mod trace;
 
 use std::num::{NonZeroU64, NonZeroUsize};

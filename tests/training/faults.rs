@@ -127,9 +127,11 @@ fn rank_that_sleeps_ends_the_run_with_what_the_others_waited_in() {
     let workbench = Workbench::new(101);
     for (layout, group, kind, name, numbers) in LAYOUTS {
         let (run, [waiting, asleep]) = failed(&workbench, layout, "sleep@4:rank1");
-        let message = format!("error: training failed: rank 0 waited 1 s in all_gather \"{name}\"");
+        let message =
+            format!("error: training failed: rank 0 waited 1 s in {kind} \"{name}\" (call ");
         assert!(run.stderr.contains(&message), "{}", run.stderr);
-        assert!(run.stderr.contains("numbers) for rank 1"), "{}", run.stderr);
+        let message = format!(", {numbers} numbers) for rank 1; rank 1 hangs\n");
+        assert!(run.stderr.contains(&message), "{}", run.stderr);
         let (last, last_asleep) = (waiting.last().unwrap(), asleep.last().unwrap());
         assert_eq!(last["name"], name);
         assert_eq!(last["group"], group);

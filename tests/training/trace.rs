@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use training::backend::{Precision, Recompute};
 use training::config::TrainConfig;
 use training::{RunOptions, train};
 
@@ -62,6 +63,8 @@ fn check_messages(
             .into_iter()
             .map(|(name, (calls, numbers))| {
                 let (calls, numbers) = (micro_batches * calls, micro_batches * numbers);
+                // The loss is computed in f32 whatever the precision.
+                let bytes = if name.starts_with("loss.") { 4 } else { bytes };
                 (name, json!({"calls": calls, "numbers": numbers, "bytes": bytes * numbers}))
             })
             .collect();
@@ -86,6 +89,29 @@ fn a_micro_batch_exchanges_four_activations_per_layer_two_for_the_model_three_ro
             assert_eq!(entry["collectives"]["grad_norm"]["calls"], 1);
             assert!(entry["collectives"].get("gradients").is_none(), "one copy has no other");
         }
+    }
+}
+
+#[test]
+fn layers_that_run_again_exchange_six_activations_of_two_bytes_in_half_precision() {
+    let workbench = Workbench::new(101);
+    for (precision, bytes) in [(Precision::F32, 4), (Precision::Bf16, 2), (Precision::F16, 2)] {
+        let config = micro(|config| {
+            config.precision = precision;
+            config.recompute = Recompute::Layer;
+            config.batch.micro_batch_size = number(2);
+            config.schedule.train_steps = steps(2);
+            set_layout(config, (2, 1));
+        });
+        let entries = traced(&workbench, &workbench.new_run(), config);
+        // Both blocks forward, forward again and backward.
+        let per_layer = [
+            ("layer.attention.g", 2),
+            ("layer.mlp.g", 2),
+            ("layer.attention.f", 1),
+            ("layer.mlp.f", 1),
+        ];
+        check_messages(&entries, 2, bytes, 2, &per_layer);
     }
 }
 

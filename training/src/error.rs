@@ -205,6 +205,13 @@ pub enum TrainError {
         tokenizer: usize,
     },
 
+    /// A plan without data has no vocabulary.
+    #[error(
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size into the \
+         configuration (GPT-2: 50257)"
+    )]
+    NoVocabulary,
+
     /// The data folder holds less than one sample.
     #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
     CorpusTooSmall {

@@ -44,6 +44,7 @@ mod run_folder;
 mod running_score;
 pub mod state;
 mod summary;
+mod tensorboard;
 pub mod timers;
 mod train;
 pub mod validation;

@@ -10,6 +10,7 @@ use crate::TrainError;
 use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, Scores, StepMetrics, ValidationMetrics};
 use crate::plan::TrainPlan;
 use crate::state::{StepOutcome, TrainState};
+use crate::tensorboard::EventFile;
 use crate::timers::StepTimes;
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
@@ -88,6 +89,7 @@ impl LossHistory {
 pub(crate) struct RunLog {
     metrics: Option<MetricsLog>,
     samples: Option<SampleLog>,
+    events: Option<EventFile>,
     losses: LossHistory,
     scores: Scores,
     started: Instant,
@@ -112,7 +114,7 @@ impl RunLog {
         is_main: bool,
         started: Instant,
     ) -> Result<Self, TrainError> {
-        let (mut metrics, mut samples) = (None, None);
+        let (mut metrics, mut samples, mut events) = (None, None, None);
         let (mut losses, mut scores) = (LossHistory::default(), Scores::default());
         if is_main {
             let run = &plan.options.out;
@@ -123,8 +125,11 @@ impl RunLog {
             if plan.options.log_samples || run.join(SAMPLES_FILE).exists() {
                 samples = Some(SampleLog::open(plan, done_steps)?);
             }
+            if plan.logging.tensorboard {
+                events = Some(EventFile::create(run, done_steps)?);
+            }
         }
-        Ok(Self { metrics, samples, scores, ..Self::read_only(losses, started) })
+        Ok(Self { metrics, samples, events, scores, ..Self::read_only(losses, started) })
     }
 
     /// The log of a run that is done, which had these losses.
@@ -132,6 +137,7 @@ impl RunLog {
         Self {
             metrics: None,
             samples: None,
+            events: None,
             losses,
             scores: Scores::default(),
             started,
@@ -159,7 +165,7 @@ impl RunLog {
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         let [loss_z, grad_norm_z] = self.scores.of(outcome.loss, outcome.grad_norm);
         let tokens_per_second = plan.tokens_per_step() as f64 / elapsed.as_secs_f64();
-        metrics.step(&StepMetrics {
+        let step_metrics = StepMetrics {
             step,
             loss: outcome.loss,
             grad_norm: outcome.grad_norm,
@@ -174,7 +180,11 @@ impl RunLog {
             loss_z,
             grad_norm_z,
             timers: times,
-        })
+        };
+        if let Some(events) = &mut self.events {
+            events.step(&step_metrics)?;
+        }
+        metrics.step(&step_metrics)
     }
 
     /// Writes down the validation loss after step `step`.
@@ -187,13 +197,17 @@ impl RunLog {
     ) -> Result<(), TrainError> {
         self.losses.push_validation(step, validation_loss);
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
-        metrics.validation(&ValidationMetrics {
+        let validation = ValidationMetrics {
             step,
             validation_loss,
             targets,
             tokens: step * plan.tokens_per_step(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
-        })
+        };
+        if let Some(events) = &mut self.events {
+            events.validation(&validation)?;
+        }
+        metrics.validation(&validation)
     }
 
     /// Whether the validation after step `step` is due and was not taken, as the main rank knows.
