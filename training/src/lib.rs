@@ -21,6 +21,8 @@
 pub mod architecture;
 pub mod backend;
 pub mod checkpoint;
+mod collective_dump;
+mod collective_trace;
 pub mod config;
 pub mod data;
 mod diagnosis;
@@ -39,8 +41,11 @@ pub mod pass;
 pub mod plan;
 mod report;
 mod run_folder;
+mod running_score;
 pub mod state;
 mod summary;
+mod tensorboard;
+pub mod timers;
 mod train;
 pub mod validation;
 
