@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use crate::TrainError;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::data::DataRecord;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
 
@@ -30,7 +31,8 @@ const LOCK_FILE: &str = ".lock";
 const ENOLCK: i32 = 37;
 
 /// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 4] = ["parallel", "batch.micro_batch_size", "validation", "checkpoint"];
+const FREE: [&str; 5] =
+    ["parallel", "batch.micro_batch_size", "data.repeat", "validation", "checkpoint"];
 
 /// `run.json`
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,11 +43,6 @@ struct RunRecord {
     config: Value,
     /// What the samples depend on.
     data: DataRecord,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct DataRecord {
-    fingerprint: String,
 }
 
 /// A run folder that no other process trains into for as long as this value lives.
@@ -195,7 +192,7 @@ impl RunRecord {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: plan.config.clone(),
-            data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
+            data: plan.data.clone(),
         }
     }
 
@@ -208,8 +205,8 @@ impl RunRecord {
 
     /// The first thing that makes two runs different, in the user's words.
     fn difference(&self, other: &Self) -> Option<String> {
-        if self.data != other.data {
-            return Some("the data folder's content differs".to_owned());
+        if let Some(difference) = self.data.difference(&other.data) {
+            return Some(difference);
         }
         first_difference("", Some(&self.config), Some(&other.config))
     }

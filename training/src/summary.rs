@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::data::DataSourceSummary;
 use crate::model::Gpt2Config;
 use crate::parameters::padded_vocab_size;
 use crate::plan::TrainPlan;
@@ -46,6 +47,8 @@ pub struct PlanSummary {
     pub tokens_per_step: u64,
     /// Targets of the whole run.
     pub tokens_total: u64,
+    /// What the samples are drawn from.
+    pub sources: Vec<DataSourceSummary>,
 }
 
 /// Memory of one rank in bytes.
@@ -89,10 +92,11 @@ impl TrainPlan {
             gathered_logits_numbers: rows.saturating_mul(padded),
             gradient_all_reduce_bytes_per_step: if has_copies { NUMBER_BYTES * local } else { 0 },
             grad_accumulation_steps: self.grad_accumulation_steps as u64,
-            steps_per_epoch: self.train.samples.samples().len() as f64
+            steps_per_epoch: self.train.samples.samples().per_epoch() as f64
                 / self.train.global_batch_size as f64,
             tokens_per_step: self.tokens_per_step(),
             tokens_total: self.tokens_per_step().saturating_mul(self.train_steps),
+            sources: self.sources.clone(),
         }
     }
 
