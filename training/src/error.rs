@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corpus::CorpusError;
 
 use crate::backend::Precision;
+use crate::data::DataError;
 use crate::parallel::RankPlace;
 use crate::parallel::collective::CollectiveError;
 
@@ -138,7 +139,18 @@ pub enum TrainError {
 
     /// The data folder cannot be used.
     #[error(transparent)]
-    Corpus(#[from] CorpusError),
+    Corpus(CorpusError),
+
+    /// The data does not make a run.
+    #[error(transparent)]
+    Data(#[from] DataError),
+
+    /// The observer asked to stop before the first step.
+    #[error(
+        "stopped by a signal before the first step; nothing is lost, and the same command begins \
+         again"
+    )]
+    Stopped,
 
     /// The weights that divide documents into training, validation and test are none.
     #[error("split \"{written}\": {reason}")]
@@ -195,10 +207,13 @@ pub enum TrainError {
 
     /// The configuration's vocabulary is not the data's.
     #[error(
-        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens; leave \
-         vocab_size out to take it from there"
+        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens ({}); leave \
+         vocab_size out to take it from there",
+        path.display()
     )]
     VocabularyMismatch {
+        /// The data folder or shard.
+        path: PathBuf,
         /// `vocab_size` as it was written.
         written: usize,
         /// Tokens of the tokenizer that made the data.
@@ -443,6 +458,16 @@ pub enum NonFinite {
     /// Weights that the step left; they are not saved.
     #[error("its update left weights that are no numbers")]
     Weights,
+}
+
+/// A request to stop is one error, wherever it was heard.
+impl From<CorpusError> for TrainError {
+    fn from(error: CorpusError) -> Self {
+        match error {
+            CorpusError::Stopped => Self::Stopped,
+            other => Self::Corpus(other),
+        }
+    }
 }
 
 impl TrainError {
