@@ -15,7 +15,7 @@
 //!
 //! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
 //! called, how it is shaped, split and started. [`inference`] computes losses under a trained
-//! model.
+//! model, and [`generation`] has it write on.
 
 pub mod architecture;
 pub mod backend;
@@ -23,6 +23,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod data;
 pub mod error;
+pub mod generation;
 pub mod inference;
 mod json_lines;
 pub mod metrics;
@@ -33,6 +34,7 @@ pub mod parallel;
 mod parameter_walk;
 pub mod parameters;
 pub mod plan;
+mod rank_threads;
 mod report;
 mod run_folder;
 pub mod state;

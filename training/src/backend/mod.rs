@@ -8,16 +8,20 @@
 //! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
 //!   graph. [`cpu`] does it for [`Cpu`].
 //!
+//! [`IncrementalKernels`] are what generating text needs beside them.
+//!
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
 mod autodiff;
 pub mod cpu;
 mod functions;
+mod incremental;
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 pub use functions::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 use serde::{Deserialize, Serialize};
 
 use crate::parallel::random::DropoutMask;
