@@ -4,8 +4,12 @@ mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
+mod faults;
+mod loss_scale;
+mod mixed_precision;
 mod optimizer;
 mod program;
+mod recompute;
 mod reference_run;
 mod runs;
 

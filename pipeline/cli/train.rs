@@ -9,7 +9,7 @@ use clap::Args;
 use corpus::MANIFEST;
 use serde::Serialize;
 use training::{
-    FINAL_STEPS, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
+    FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
@@ -78,6 +78,15 @@ pub(crate) struct TrainArgs {
     /// With --dry-run: training speed, to tell how many days the run would take.
     #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
     tokens_per_second: Option<f64>,
+
+    /// For tests of this program: let something go wrong in the run; may be given more than once.
+    ///
+    /// nan@7: the loss of step 7 is no number. inf@7, inf@7-8, inf@7-: a gradient overflows in
+    /// step 7, in steps 7 and 8, from step 7 on. die@12:rank1: rank 1, counted from 0, fails in
+    /// the middle of step 12. sleep@12:rank1: it sleeps there for longer than the others wait for
+    /// it (parallel.timeout_seconds).
+    #[arg(long, value_name = "FAULT", hide_short_help = true)]
+    inject: Vec<Fault>,
 }
 
 pub(crate) fn run(
@@ -98,6 +107,7 @@ pub(crate) fn run(
     let options = RunOptions {
         resume,
         log_samples: args.log_samples,
+        faults: args.inject.clone().into(),
         ..RunOptions::new(args.data.clone(), args.out.clone())
     };
     let plan = resolved.config.validate(options).context("cannot start training")?;

@@ -137,3 +137,13 @@ fn metrics_without_lines_of_done_steps_are_told() {
     let run = train(&workbench, &out, &[]).success();
     assert!(run.stderr.contains("steps 6 to 10 are done but have no line"), "{}", run.stderr);
 }
+
+#[test]
+fn faults_that_would_never_strike_are_refused() {
+    check_refused(&["--inject", "die@2"], "say which rank, as die@2:rank1");
+    check_refused(
+        &["--inject", "die@2:rank2", "--tp", "2"],
+        "injected fault die@2:rank2: there is no rank 2; the run has 2, from rank 0 on",
+    );
+    check_refused(&["--inject", "nan@11"], "injected fault nan@11: the run has 10 steps");
+}

@@ -10,10 +10,10 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Activation;
+use crate::backend::{Activation, Precision, Recompute};
 use crate::data::{SampleOrder, SplitWeights};
-use crate::optim::{AdamWConfig, ScheduleConfig};
-use crate::parallel::ParallelDims;
+use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
+use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
 /// A training run, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct TrainConfig {
     /// Seed of initial weights, sample order and dropout. The same seed gives the same run.
     #[serde(default = "default_seed")]
     pub seed: u64,
+    /// The numbers of activations and their gradients; parameters are `f32` in any case.
+    #[serde(default)]
+    pub precision: Precision,
+    /// What a forward pass keeps for the backward pass. Changes memory and speed, no result.
+    #[serde(default)]
+    pub recompute: Recompute,
     /// `[model.…]`: what is trained.
     pub model: ModelConfig,
     /// `[batch]`: how much one step sees.
@@ -30,6 +36,9 @@ pub struct TrainConfig {
     pub optimizer: AdamWConfig,
     /// `[schedule]`: length of the run and learning rate.
     pub schedule: ScheduleConfig,
+    /// `[loss_scale]`: the loss scale of `precision = "f16"`; its defaults where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScaleConfig>,
     /// `[parallel]`: how the model is spread over ranks.
     #[serde(default)]
     pub parallel: ParallelConfig,
@@ -129,6 +138,9 @@ pub struct ParallelConfig {
     /// Copies of the model, each of which takes its share of every global batch. Changes no result
     /// beyond rounding.
     pub data_parallel_size: NonZeroUsize,
+    /// Seconds that a rank waits for another before the run ends with an error. Time in which the
+    /// whole process is stopped does not count.
+    pub timeout_seconds: NonZeroU64,
 }
 
 impl ParallelConfig {
@@ -144,7 +156,11 @@ impl ParallelConfig {
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { tensor_parallel_size: NonZeroUsize::MIN, data_parallel_size: NonZeroUsize::MIN }
+        Self {
+            tensor_parallel_size: NonZeroUsize::MIN,
+            data_parallel_size: NonZeroUsize::MIN,
+            timeout_seconds: const { NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).unwrap() },
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use corpus::CorpusError;
 
+use crate::backend::Precision;
 use crate::parallel::RankPlace;
 use crate::parallel::collective::CollectiveError;
 
@@ -230,6 +231,22 @@ pub enum TrainError {
         needed_tokens: u64,
     },
 
+    /// A fault for tests that is none.
+    #[error("injected fault {written}: {reason}")]
+    Fault {
+        /// The fault as it was written.
+        written: String,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+
+    /// A rank ended because `--inject die@…` said so.
+    #[error("step {step}: died of an injected fault")]
+    InjectedDeath {
+        /// The step, counted from 1.
+        step: u64,
+    },
+
     /// The run folder holds something that this run must not overwrite.
     #[error("{} is in use: {reason}; {remedy}", path.display())]
     RunFolderUsed {
@@ -275,12 +292,28 @@ pub enum TrainError {
     },
 
     /// What training computes is no number any more.
-    #[error("step {step}: {found}; training cannot go on from here")]
+    #[error(
+        "step {step}: {found}; training cannot go on from here. {} tells where; the checkpoints \
+         before are kept",
+        dump.display()
+    )]
     NonFinite {
         /// The step, counted from 1.
         step: u64,
         /// What was found in it.
         found: NonFinite,
+        /// The file that says which samples it took and where the numbers were lost.
+        dump: PathBuf,
+    },
+
+    /// A loss scale is configured for a precision that has none.
+    #[error(
+        "[loss_scale] is for precision = \"f16\", and this run's is {}; remove the section",
+        serde_json::to_string(precision).unwrap_or_default()
+    )]
+    LossScaleUnused {
+        /// The run's precision.
+        precision: Precision,
     },
 
     /// No checkpoint where one was asked for.
@@ -435,6 +468,14 @@ pub enum NonFinite {
         loss: f64,
         /// Norm of the gradient.
         grad_norm: f64,
+    },
+    /// Steps in a row that were skipped though the loss scale is at its floor.
+    #[error("the last {skipped} steps overflowed at the smallest loss scale, {scale}")]
+    Stuck {
+        /// How many.
+        skipped: u64,
+        /// The floor.
+        scale: f64,
     },
     /// The loss on the validation documents after the step.
     #[error("validation loss {loss}")]

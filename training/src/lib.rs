@@ -8,7 +8,8 @@
 //!    [`objective`] is what the loop asks of it. Its layers are those of [`parallel`], split over
 //!    the ranks of a group: the paper's section 3. [`backend`] adds to burn the fused operations
 //!    and the collectives that have gradients.
-//! 4. [`state`] does the step: forward, backward, clip, update. [`optim`] has the arithmetic.
+//! 4. [`state`] does the step: forward, backward, clip, update. [`pass`] is one micro-batch's way
+//!    through the model and back, [`optim`] has the arithmetic.
 //! 5. [`metrics`] writes the step down, and on request which samples it took, [`validation`] takes
 //!    the loss on held-out documents, and [`checkpoint`] saves everything in a form that any number
 //!    of ranks can load.
@@ -22,7 +23,9 @@ pub mod backend;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
+mod diagnosis;
 pub mod error;
+pub mod faults;
 pub mod generation;
 pub mod inference;
 mod json_lines;
@@ -33,6 +36,7 @@ pub mod optim;
 pub mod parallel;
 mod parameter_walk;
 pub mod parameters;
+pub mod pass;
 pub mod plan;
 mod rank_threads;
 mod report;
@@ -44,6 +48,7 @@ pub mod validation;
 
 pub use config::TrainConfig;
 pub use error::TrainError;
+pub use faults::{Fault, FaultKind, Faults};
 pub use plan::{Resume, RunOptions, TrainPlan};
 pub use report::{FINAL_STEPS, TrainReport};
 pub use summary::{BytesPerRank, PlanSummary};

@@ -162,8 +162,9 @@ struct EarlierSteps {
 impl EarlierSteps {
     /// Reads a line; every one is kept.
     fn keep(&mut self, step: u64, line: &Value) -> bool {
-        if let Some(loss) = line["loss"].as_f64() {
-            self.losses.push(loss);
+        // A loss that was no number reads as null: its step was skipped, and has its line.
+        if let Some(loss) = line.get("loss") {
+            self.losses.push(loss.as_f64().unwrap_or(f64::NAN));
             self.note_missing_until(step);
             self.last = step;
         }

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use corpus::{DataFolder, Silent, TokenizerIdentity};
 use serde_json::Value;
@@ -13,13 +14,14 @@ use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::TrainingState;
+use crate::backend::{Precision, Recompute};
 use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
-use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
+use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
-use crate::state::StepSettings;
+use crate::state::{Injected, StepSettings};
 
 /// The files of a data folder that hold tokens.
 const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
@@ -36,6 +38,8 @@ pub struct RunOptions {
     pub resume: Resume,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// What goes wrong on purpose, for tests.
+    pub faults: Faults,
 }
 
 impl RunOptions {
@@ -43,7 +47,7 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false }
+        Self { data, out, resume: Resume::Auto, log_samples: false, faults: Faults::default() }
     }
 }
 
@@ -77,6 +81,8 @@ pub struct TrainPlan {
     pub tokenizer: TokenizerIdentity,
     /// The grid of ranks.
     pub parallel: ParallelDims,
+    /// How long a rank waits for another before the run ends.
+    pub timeout: Duration,
     /// Samples to train on.
     pub train: BatchSampler,
     /// Forward and backward passes of each copy per optimizer step.
@@ -85,8 +91,14 @@ pub struct TrainPlan {
     pub train_steps: u64,
     /// AdamW and clipping.
     pub optimizer: AdamWConfig,
-    /// Learning rate of each step.
+    /// Learning rate of each update.
     pub schedule: LrSchedule,
+    /// The numbers of activations and their gradients.
+    pub precision: Precision,
+    /// The loss scale, where the precision needs one.
+    pub loss_scale: Option<LossScaleConfig>,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
     /// The validation loss, where it is on.
     pub validation: Option<ValidationPlan>,
     /// When to save and what to keep.
@@ -141,6 +153,8 @@ impl TrainConfig {
         self.check_batch(parallel.data)?;
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
+        let loss_scale = self.check_loss_scale()?;
+        options.faults.check(parallel, self.schedule.train_steps.get())?;
         self.warn_about_schedule();
 
         let (train, validation) = self.samples(&folder, &model)?;
@@ -167,6 +181,7 @@ impl TrainConfig {
             architecture: Architecture::Gpt2(model),
             tokenizer,
             parallel,
+            timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
             train: sampler(train, self.data.order),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),
@@ -179,6 +194,9 @@ impl TrainConfig {
                 rule: self.schedule.rule,
             },
             optimizer: self.optimizer,
+            precision: self.precision,
+            loss_scale,
+            recompute: self.recompute,
             validation,
             checkpoint: self.checkpoint,
         })
@@ -267,6 +285,29 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// The loss scale that the precision needs; refuses one that has nothing to scale.
+    fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
+        let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
+            field,
+            value: value.to_string(),
+            expected: expected.to_owned(),
+        };
+        if self.precision != Precision::F16 {
+            return match &self.loss_scale {
+                None => Ok(None),
+                Some(_) => Err(TrainError::LossScaleUnused { precision: self.precision }),
+            };
+        }
+        let config = self.loss_scale.clone().unwrap_or_default();
+        if !(config.min.is_finite() && config.min > 0.0) {
+            return Err(refuse("loss_scale.min", config.min, "must be above 0"));
+        }
+        if !(config.initial.is_finite() && config.initial >= config.min) {
+            return Err(refuse("loss_scale.initial", config.initial, "must be min or more"));
+        }
+        Ok(Some(config))
+    }
+
     /// Samples to train on and to validate on; refuses parts that are needed and empty.
     fn samples(
         &self,
@@ -338,11 +379,6 @@ impl TrainPlan {
         steps * self.train.global_batch_size as u64
     }
 
-    /// What a checkpoint of step `step` says about where training stands.
-    pub fn training_state(&self, step: u64) -> TrainingState {
-        TrainingState { step, samples_consumed: self.samples_consumed(step), seed: self.seed }
-    }
-
     /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.
     pub fn micro_batches(
         &self,
@@ -358,12 +394,21 @@ impl TrainPlan {
         self.train.sample_ids(self.samples_consumed(step - 1))
     }
 
-    /// What update number `step`, counted from 1, is done with.
-    pub fn step_settings(&self, step: u64) -> StepSettings {
+    /// What step `step`, counted from 1, is done with on rank `rank` of the grid, where it would be
+    /// update number `update` of the optimizer, counted from 1 too.
+    ///
+    /// A step that is skipped is no update: the schedule stands still.
+    pub fn step_settings(&self, step: u64, update: u64, rank: usize) -> StepSettings {
+        let strikes = |kind| self.options.faults.strikes(kind, step, rank);
         StepSettings {
-            learning_rate: self.schedule.for_update(step),
+            learning_rate: self.schedule.for_update(update),
             clip_grad: self.optimizer.clip_grad,
             seed: self.seed,
+            recompute: self.recompute,
+            injected: Injected {
+                nan_loss: strikes(FaultKind::Nan),
+                inf_gradient: strikes(FaultKind::Inf),
+            },
         }
     }
 

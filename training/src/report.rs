@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::TrainError;
 use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, StepMetrics, ValidationMetrics};
 use crate::plan::TrainPlan;
-use crate::state::StepOutcome;
+use crate::state::{StepOutcome, TrainState};
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
 pub const FINAL_STEPS: usize = 10;
@@ -53,8 +53,11 @@ pub(crate) struct LossHistory {
 }
 
 impl LossHistory {
-    /// Adds the loss of the next step.
+    /// Adds the loss of the next step; one that is no number counts for nothing.
     pub(crate) fn push(&mut self, loss: f64) {
+        if !loss.is_finite() {
+            return;
+        }
         self.first.get_or_insert(loss);
         if self.recent.len() == FINAL_STEPS {
             self.recent.pop_front();
@@ -117,15 +120,16 @@ impl RunLog {
         Self { metrics: None, samples: None, losses, started, stepping, steps: 0 }
     }
 
-    /// Writes down step `step`, which took `elapsed`.
-    pub(crate) fn step(
+    /// Writes down the step that left `state`, which took `elapsed`.
+    pub(crate) fn step<B, M>(
         &mut self,
         plan: &TrainPlan,
-        step: u64,
+        state: &TrainState<B, M>,
         learning_rate: f64,
         outcome: StepOutcome,
         elapsed: Duration,
     ) -> Result<(), TrainError> {
+        let step = state.step;
         self.stepping += elapsed;
         self.steps += 1;
         self.losses.push(outcome.loss);
@@ -138,8 +142,8 @@ impl RunLog {
             loss: outcome.loss,
             grad_norm: outcome.grad_norm,
             learning_rate,
-            loss_scale: None,
-            skipped: 0,
+            loss_scale: outcome.loss_scale,
+            skipped: step - state.optimizer.updates(),
             tokens: step * plan.tokens_per_step(),
             tokens_per_second: plan.tokens_per_step() as f64 / elapsed.as_secs_f64(),
             milliseconds: elapsed.as_secs_f64() * 1e3,

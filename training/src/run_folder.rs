@@ -30,7 +30,8 @@ const LOCK_FILE: &str = ".lock";
 const ENOLCK: i32 = 37;
 
 /// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 4] = ["parallel", "batch.micro_batch_size", "validation", "checkpoint"];
+const FREE: [&str; 5] =
+    ["parallel", "batch.micro_batch_size", "recompute", "validation", "checkpoint"];
 
 /// `run.json`
 #[derive(Debug, Serialize, Deserialize)]
@@ -262,10 +263,9 @@ fn newest_complete(checkpoints: &Path, plan: &TrainPlan) -> Result<Option<Checkp
 /// The checkpoint, where it stands at a place that this run comes by.
 fn of_this_run(checkpoint: Checkpoint, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
     let found = checkpoint.state();
-    let expected = plan.training_state(found.step);
     for (what, expected, found) in [
-        ("seed", expected.seed, found.seed),
-        ("samples consumed", expected.samples_consumed, found.samples_consumed),
+        ("seed", plan.seed, found.seed),
+        ("samples consumed", plan.samples_consumed(found.step), found.samples_consumed),
     ] {
         if expected != found {
             let (expected, found) = (expected.to_string(), found.to_string());

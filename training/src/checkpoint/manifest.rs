@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::optim::LossScalerState;
 
 /// `manifest.json` of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,20 +26,24 @@ pub struct Manifest {
 
 impl Manifest {
     /// The version that this crate writes and reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// `state.json`: where training stands. Everything random is a function of the seed and these
 /// numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingState {
-    /// Optimizer steps done.
+    /// Steps done.
     pub step: u64,
+    /// Updates of the optimizer in them: all but the skipped ones.
+    pub updates: u64,
     /// Samples that those steps took from the training order.
     pub samples_consumed: u64,
     /// Seed of the run.
     pub seed: u64,
+    /// The loss scale and its counters, where the run has one.
+    pub loss_scaler: Option<LossScalerState>,
 }
 
 /// Compares a file of `folder` with its entry in the manifest: size first, which costs nothing.

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
 use super::{Embedding, Gpt2Config, KeyValueCache, LayerNorm, TransformerBlock};
-use crate::backend::{IncrementalKernels, TpBackend};
+use crate::backend::{IncrementalKernels, Precision, TpBackend};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parallel::{LmHead, Targets, TensorParallelGroup, TokenScore};
@@ -21,6 +21,8 @@ pub struct Gpt2<B: TpBackend> {
     pub final_layernorm: LayerNorm<B>,
     #[module(skip)]
     lm_head: LmHead,
+    #[module(skip)]
+    precision: Precision,
 }
 
 impl<B: TpBackend> Gpt2<B> {
@@ -52,7 +54,24 @@ impl<B: TpBackend> Gpt2<B> {
                 &parameters.child("final_layernorm"),
             )?,
             lm_head: LmHead::new("head", config.vocab_size, group),
+            precision: Precision::F32,
         })
+    }
+
+    /// The same model, which computes in `precision`; its parameters stay `f32`.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// What the first layer sees: `tokens` `[batch, seq]` → `[batch, seq, hidden_size]` in the
+    /// model's precision.
+    ///
+    /// # Panics
+    ///
+    /// When the sequence is longer than the positions that were learned.
+    pub fn embed(&self, tokens: Tensor<B, 2, Int>, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
+        self.embedding.forward(tokens, dropout, self.precision)
     }
 
     /// What the output layer sees: `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`.
@@ -67,7 +86,7 @@ impl<B: TpBackend> Gpt2<B> {
         tokens: Tensor<B, 2, Int>,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
-        let embedded = self.embedding.forward(tokens, dropout);
+        let embedded = self.embed(tokens, dropout);
         let hidden =
             self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
         self.final_layernorm.forward(hidden)
@@ -89,7 +108,24 @@ impl<B: TpBackend> Gpt2<B> {
         loss_weights: &[f32],
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 1> {
-        let hidden = self.hidden_states(tokens, dropout);
+        let embedded = self.embed(tokens, dropout);
+        let hidden =
+            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        self.head_loss(hidden, targets, loss_weights)
+    }
+
+    /// [`loss`](Self::loss) from what the last layer returned, `[batch, seq, hidden_size]`.
+    ///
+    /// # Panics
+    ///
+    /// As [`loss`](Self::loss).
+    pub fn head_loss(
+        &self,
+        hidden: Tensor<B, 3>,
+        targets: &[u32],
+        loss_weights: &[f32],
+    ) -> Tensor<B, 1> {
+        let hidden = self.final_layernorm.forward(hidden);
         let targets = Targets::new(targets, loss_weights);
         self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
     }

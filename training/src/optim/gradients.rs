@@ -61,13 +61,34 @@ impl GradientBuffer {
         self.is_filled.fill(false);
     }
 
-    /// Adds the gradients of one micro-batch.
+    /// Adds the gradients of one micro-batch, or those that one of its backward passes has found.
     ///
     /// # Panics
     ///
     /// When the model and its table disagree about a parameter.
     pub fn add<B: AutodiffBackend, M: Module<B>>(&mut self, model: &M, gradients: B::Gradients) {
-        model.visit(&mut AddVisitor::<B> { buffer: self, gradients, path: Vec::new() });
+        self.add_part(&[], model, gradients);
+    }
+
+    /// [`add`](Self::add) for the part of the model that lies at `path`.
+    ///
+    /// # Panics
+    ///
+    /// As [`add`](Self::add).
+    pub fn add_part<B, M>(&mut self, path: &[&str], part: &M, gradients: B::Gradients)
+    where
+        B: AutodiffBackend,
+        M: Module<B>,
+    {
+        let path = path.iter().map(|&name| name.to_owned()).collect();
+        part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path });
+    }
+
+    /// Makes the first number infinite, as an overflow would: for tests.
+    pub(crate) fn overflow(&mut self) {
+        if let Some(first) = self.values.first_mut() {
+            *first = f32::INFINITY;
+        }
     }
 
     /// Replaces the sum by that over the copies of the model, added in their order: the same bits

@@ -9,7 +9,9 @@ use burn::tensor::Tensor;
 
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
-use crate::backend::{IncrementalKernels, TpBackend, bias_dropout_add, row_product};
+use crate::backend::{
+    IncrementalKernels, Precision, TpBackend, bias_add, bias_dropout_add, convert, row_product,
+};
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
 
@@ -89,7 +91,7 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     ///
     /// When shapes disagree, or in the backward pass when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.product(input) + self.bias.val().unsqueeze()
+        bias_add(self.product(input), self.bias.val())
     }
 
     /// `X A_i` without the bias, for a following operation that adds it on the way.
@@ -197,7 +199,7 @@ impl<B: TpBackend> RowParallelLinear<B> {
     ///
     /// When shapes disagree, or when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.reduced_product(input) + self.bias.val().unsqueeze()
+        bias_add(self.reduced_product(input), self.bias.val())
     }
 
     /// `residual + dropout(forward(input))` in one pass after the sum over the ranks; without a
@@ -234,11 +236,13 @@ impl<B: IncrementalKernels> RowParallelLinear<B> {
     }
 }
 
-/// `[batch, seq, k] × [k, n]` as one matrix product over all positions.
+/// `[batch, seq, k] × [k, n]` as one matrix product over all positions, of a weight that is rounded
+/// to the precision of the input.
 ///
 /// A batched product would multiply each sample on its own, and its backward pass would make one
 /// weight gradient for each sample before adding them up.
 fn matrix_product<B: TpBackend>(input: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
     let ([batch, seq, width], [_, columns]) = (input.dims(), weight.dims());
+    let weight = convert(weight, Precision::of(input.dtype()));
     input.reshape([batch * seq, width]).matmul(weight).reshape([batch, seq, columns])
 }
