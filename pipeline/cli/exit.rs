@@ -12,7 +12,7 @@ use evaluation::EvalError;
 use training::TrainError;
 
 /// The work failed though the call was right.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Wrong usage, configuration or input.
 const USAGE: u8 = 2;
 /// Training was stopped by its own guard.

@@ -21,9 +21,10 @@ use crate::{GlobalArgs, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  What the run would be, and how long it would take:
-    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny \\
-        --dry-run --tokens-per-second 3000
+  What the paper's largest model takes, without its data:
+    pipeline train --config configs/train/gpt2-8.3b.toml --dry-run --tokens-per-second 198000
+  The same of a run of one's own:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --dry-run
   The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
   With other values:
@@ -43,12 +44,12 @@ pub(crate) struct TrainArgs {
     config: PathBuf,
 
     /// Data folder that `pipeline dedup` made.
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    data: Option<PathBuf>,
 
     /// Run folder.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
 
     /// Tensor-parallel ranks, one thread each; overrides parallel.tensor_parallel_size.
     #[arg(long, value_name = "N", value_parser = count)]
@@ -66,16 +67,26 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     log_samples: bool,
 
+    /// Write what each rank exchanges in each step to OUT/collectives.json: calls, numbers and
+    /// bytes of every collective, by name.
+    #[arg(long)]
+    trace_collectives: bool,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
 
     /// Print the resolved configuration with the source of each value, and what the run amounts to;
     /// write nothing.
+    ///
+    /// That is: parameters by part, memory of a rank, messages, tokens, epochs and work. Without
+    /// --data the configuration's model.gpt2.vocab_size and data.epoch_tokens stand for the data,
+    /// as configs/train has them for the paper's corpus.
     #[arg(long)]
     dry_run: bool,
 
-    /// With --dry-run: training speed, to tell how many days the run would take.
+    /// With --dry-run: training speed over all ranks, to tell how many days an epoch and the run
+    /// would take.
     #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
     tokens_per_second: Option<f64>,
 
@@ -96,23 +107,30 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    if !args.data.join(MANIFEST).is_file() {
+    let Some(data) = &args.data else {
+        let plan = resolved.config.summary().context("cannot plan the run")?;
+        written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if !data.join(MANIFEST).is_file() {
         bail!(Usage(anyhow!(
             "--data {}: no data folder there, for it has no {MANIFEST}; \
              make one with `pipeline dedup`",
-            args.data.display()
+            data.display()
         )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
     let options = RunOptions {
         resume,
         log_samples: args.log_samples,
+        trace_collectives: args.trace_collectives,
         faults: args.inject.clone().into(),
-        ..RunOptions::new(args.data.clone(), args.out.clone())
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        ..RunOptions::new(data.clone(), args.out.clone().unwrap_or_default())
     };
     let plan = resolved.config.validate(options).context("cannot start training")?;
     if args.dry_run {
-        written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
+        written.print(&TrainDryRun::of(plan.summary(), args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = train(&plan, progress).context("training failed")?;
@@ -139,15 +157,24 @@ impl TrainArgs {
 struct TrainDryRun {
     #[serde(flatten)]
     plan: PlanSummary,
+    /// Floating-point operations of the model per second at the given speed, over all ranks.
+    model_flops_per_second: Option<f64>,
+    /// Time of an epoch; `None` where no speed was given, or the epoch is not known.
+    days_per_epoch: Option<f64>,
     /// Time of all steps; `None` where no speed was given.
     days: Option<f64>,
 }
 
 impl TrainDryRun {
-    fn of(plan: &TrainPlan, tokens_per_second: Option<f64>) -> Self {
-        let plan = plan.summary();
-        let seconds = tokens_per_second.map(|speed| plan.tokens_total as f64 / speed);
-        Self { days: seconds.map(|seconds| seconds / 86_400.0), plan }
+    fn of(plan: PlanSummary, tokens_per_second: Option<f64>) -> Self {
+        let days = |tokens: u64| tokens_per_second.map(|speed| tokens as f64 / speed / 86_400.0);
+        let flops_per_token = plan.model_flops_per_step / plan.tokens_per_step as f64;
+        Self {
+            model_flops_per_second: tokens_per_second.map(|speed| speed * flops_per_token),
+            days_per_epoch: plan.tokens_per_epoch.and_then(days),
+            days: days(plan.tokens_total),
+            plan,
+        }
     }
 }
 

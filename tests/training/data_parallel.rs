@@ -18,7 +18,7 @@ use training::{TrainError, TrainReport};
 
 use super::{
     Workbench, logged, logged_samples, micro, number, relative_difference, set_dropout, set_layout,
-    steps,
+    steps, timers,
 };
 
 /// Samples of the global batch, and tokens of each.
@@ -132,7 +132,7 @@ fn copies_of_the_model_stay_the_same_bits() {
         let mut state = state(&rank)?;
         for _ in 0..5 {
             let batches = [Ok(batch(&rank))].into_iter();
-            (state, _) = state.optimizer_step(batches, &SETTINGS, &rank)?;
+            (state, _) = state.optimizer_step(batches, &SETTINGS, &rank, &mut timers(&rank))?;
         }
         let bits = |weights: Vec<f32>| weights.into_iter().map(f32::to_bits).collect::<Vec<_>>();
         Ok(state.weights()?.into_iter().map(bits).collect::<Vec<_>>())
@@ -198,7 +198,8 @@ fn loss_that_is_no_number_on_one_copy_skips_the_step_on_all() {
         if rank.data_parallel.rank() == 1 {
             batch.loss_weights.fill(f32::NAN);
         }
-        let (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &SETTINGS, &rank)?;
+        let (state, outcome) =
+            state.optimizer_step([Ok(batch)].into_iter(), &SETTINGS, &rank, &mut timers(&rank))?;
         Ok(outcome.skipped && state.updates() == 0 && state.weights()? == before)
     });
     assert_eq!(are_skipped.unwrap(), [true; 4]);
@@ -213,7 +214,7 @@ fn rank_that_cannot_read_its_batch_ends_the_grid_at_once() {
         let failure = || Err(TrainError::CorpusTooSmall { tokens: 0, needed_tokens: 17 });
         let then = (rank.index() == 3).then(failure);
         let batches = [Ok(batch(&rank))].into_iter().chain(then);
-        state.optimizer_step(batches, &SETTINGS, &rank).map(|_| ())
+        state.optimizer_step(batches, &SETTINGS, &rank, &mut timers(&rank)).map(|_| ())
     });
     let message = result.unwrap_err().to_string();
     assert!(

@@ -19,7 +19,7 @@ use corpus::Silent;
 use super::data_parallel::{batch, config as model_config, model};
 use super::{
     StopAfter, Workbench, logged, logged_samples, micro, number, relative_difference, set_dropout,
-    set_layout, steps,
+    set_layout, steps, timers,
 };
 
 /// A run of 12 steps in `precision`, with dropout and two micro-batches per step.
@@ -119,8 +119,12 @@ fn overflow_on_one_rank_leaves_every_rank_as_it_was() {
             let mut outcome;
             let settings = StepSettings::new(1e-2, 1.0, 5);
             // Moments that are not zero, then two overflows on the last rank.
-            (state, outcome) =
-                state.optimizer_step([Ok(batch(&rank))].into_iter(), &settings, &rank)?;
+            (state, outcome) = state.optimizer_step(
+                [Ok(batch(&rank))].into_iter(),
+                &settings,
+                &rank,
+                &mut timers(&rank),
+            )?;
             assert!(!outcome.skipped && state.updates() == 1);
             let (weights, moments) = (state.weights()?, moments_of(&state));
             let mut scales = Vec::new();
@@ -128,8 +132,12 @@ fn overflow_on_one_rank_leaves_every_rank_as_it_was() {
                 let inf_gradient = rank.index() + 1 == tensor * data;
                 let injected = Injected { inf_gradient, ..Injected::default() };
                 let settings = StepSettings { injected, ..settings };
-                (state, outcome) =
-                    state.optimizer_step([Ok(batch(&rank))].into_iter(), &settings, &rank)?;
+                (state, outcome) = state.optimizer_step(
+                    [Ok(batch(&rank))].into_iter(),
+                    &settings,
+                    &rank,
+                    &mut timers(&rank),
+                )?;
                 assert!(outcome.skipped && !outcome.grad_norm.is_finite());
                 scales.push(state.loss_scaler.as_ref().unwrap().scale());
             }

@@ -2,19 +2,27 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::{MICRO, Workbench};
-use crate::support::{Run, pipeline};
+use crate::support::{Run, program};
 
 /// Trains with [`MICRO`], changed by `flags`.
-fn train(workbench: &Workbench, out: &Path, flags: &[&str]) -> Run {
+pub(super) fn train(workbench: &Workbench, out: &Path, flags: &[&str]) -> Run {
+    Run::of(&mut command(workbench, out, flags))
+}
+
+/// The command that [`train`] runs.
+pub(super) fn command(workbench: &Workbench, out: &Path, flags: &[&str]) -> Command {
     let config = out.with_extension("toml");
     fs::write(&config, MICRO).unwrap();
     let (config, data, out) = (config.as_path(), workbench.data(), out);
     let paths = ["train", "--config", text(config), "--data", text(&data), "--out", text(out)];
-    pipeline(paths.iter().chain(flags))
+    let mut command = program();
+    command.args(paths.iter().chain(flags));
+    command
 }
 
 fn text(path: &Path) -> &str {

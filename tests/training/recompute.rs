@@ -9,6 +9,7 @@ use training::pass::{PassSettings, forward_backward};
 use super::data_parallel::{batch, config, model};
 use super::{
     StopAfter, Workbench, logged, logged_samples, micro, number, set_dropout, set_layout, steps,
+    timers,
 };
 use training::train;
 
@@ -31,7 +32,14 @@ fn gradients(
             let dropout = DropoutKey { seed: 5, step, first_sample };
             let loss_scale = if precision == Precision::F16 { 1024.0 } else { 1.0 };
             let settings = PassSettings { dropout, loss_scale, recompute };
-            forward_backward::<CpuAutodiff, _>(&model, &batch, &settings, &mut gradients)
+            let mut timers = timers(&rank);
+            forward_backward::<CpuAutodiff, _>(
+                &model,
+                &batch,
+                &settings,
+                &mut gradients,
+                &mut timers,
+            )
         });
         Ok((losses.to_vec(), gradients.parameters().map(<[f32]>::to_vec).collect()))
     })

@@ -11,6 +11,7 @@ use training::parallel::{ParallelDims, launch};
 use training::parameters::ParameterSpec;
 use training::state::{StepOutcome, StepSettings, TrainState};
 
+use super::timers;
 use crate::micro_gpt2::{self, Tensors};
 
 /// What twenty steps measured, and the parameters that they left, by rank and parameter.
@@ -63,7 +64,12 @@ fn train_20_steps(
             let learning_rate = schedule.for_update(state.step + 1);
             let settings = StepSettings { recompute, ..StepSettings::new(learning_rate, 1.0, 1) };
             let outcome;
-            (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, &rank)?;
+            (state, outcome) = state.optimizer_step(
+                [Ok(batch)].into_iter(),
+                &settings,
+                &rank,
+                &mut timers(&rank),
+            )?;
             outcomes.push(outcome);
         }
         Ok((outcomes, state.weights()?))

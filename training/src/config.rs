@@ -51,6 +51,9 @@ pub struct TrainConfig {
     /// `[checkpoint]`: when to save and what to keep.
     #[serde(default)]
     pub checkpoint: CheckpointConfig,
+    /// `[logging]`: what the run folder gets beside `metrics.jsonl`.
+    #[serde(default)]
+    pub logging: LoggingConfig,
 }
 
 /// The seed of the original implementation.
@@ -175,6 +178,10 @@ pub struct DataConfig {
     /// Order in which the samples of an epoch are visited.
     #[serde(default)]
     pub order: SampleOrder,
+    /// Tokens that training sees in an epoch, for a dry run without a data folder; a data folder's
+    /// own number takes its place. The paper: 35,917,398,016.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_tokens: Option<NonZeroU64>,
 }
 
 /// `[validation]`: when to take the validation loss. It is also taken after the last step.
@@ -199,4 +206,19 @@ pub struct CheckpointConfig {
     /// Newest checkpoints to keep; all of them where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<NonZeroUsize>,
+}
+
+/// `[logging]`: what the run folder gets beside `metrics.jsonl`. Changes no result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingConfig {
+    /// Whether the run folder gets a `tensorboard` folder, for `tensorboard --logdir`. On by
+    /// default: some 200 bytes per step.
+    pub tensorboard: bool,
+}
+
+impl Default for LoggingConfig {
+    fn default() -> Self {
+        Self { tensorboard: true }
+    }
 }

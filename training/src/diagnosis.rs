@@ -184,8 +184,9 @@ fn earliest(
 ) -> Result<Option<usize>, CollectiveError> {
     // Counted from the end, so that the largest is the first, and 0 is none.
     let mut from_end = [place.map_or(0.0, |place| (count - place) as f32)];
-    rank.tensor_parallel.collective().all_reduce(name, &mut from_end, ReduceOp::Max)?;
-    rank.data_parallel.collective().all_reduce(name, &mut from_end, ReduceOp::Max)?;
+    for collective in [rank.tensor_parallel.collective(), rank.data_parallel.collective()] {
+        collective.all_reduce(name.into(), (&mut from_end).into(), ReduceOp::Max)?;
+    }
     let from_end = from_end[0] as usize;
     Ok((from_end > 0).then(|| count - from_end))
 }

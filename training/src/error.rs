@@ -205,6 +205,13 @@ pub enum TrainError {
         tokenizer: usize,
     },
 
+    /// A plan without data has no vocabulary.
+    #[error(
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size into the \
+         configuration (GPT-2: 50257)"
+    )]
+    NoVocabulary,
+
     /// The data folder holds less than one sample.
     #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
     CorpusTooSmall {
@@ -497,8 +504,16 @@ impl TrainError {
     /// The error itself, where it concerns all ranks alike: every rank finds the same loss.
     pub(crate) fn without_rank(self) -> Self {
         match self {
-            Self::Rank { source, .. } if matches!(*source, Self::NonFinite { .. }) => *source,
+            Self::Rank { source, .. } if source.is_of_all_ranks() => *source,
             other => other,
+        }
+    }
+
+    /// Whether every rank finds this error for itself.
+    pub(crate) fn is_of_all_ranks(&self) -> bool {
+        match self {
+            Self::Rank { source, .. } => source.is_of_all_ranks(),
+            error => matches!(error, Self::NonFinite { .. }),
         }
     }
 }

@@ -13,6 +13,9 @@ use std::time::Duration;
 use crate::TrainError;
 use crate::parallel::ParallelDims;
 
+/// How many times the others' patience a rank sleeps: as good as for ever.
+const SLEEPS_PER_PATIENCE: u32 = 60;
+
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
@@ -22,7 +25,7 @@ pub enum FaultKind {
     Inf,
     /// `die`: a rank ends with an error in the middle of the step.
     Die,
-    /// `sleep`: a rank sleeps in the middle of the step for longer than the others wait.
+    /// `sleep`: a rank sleeps in the middle of the step, for far longer than the others wait.
     Sleep,
 }
 
@@ -157,7 +160,7 @@ impl Faults {
     }
 
     /// `items`, the micro-batches of step `step` on rank `rank`. After the first of them the rank
-    /// dies, or sleeps for twice the time `patience` that the others wait, if it is to.
+    /// dies, or sleeps for many times the `patience` that the others have, if it is to.
     pub(crate) fn within<T>(
         &self,
         step: u64,
@@ -167,7 +170,7 @@ impl Faults {
     ) -> impl Iterator<Item = Result<T, TrainError>> {
         let strike = iter::from_fn(move || {
             if self.strikes(FaultKind::Sleep, step, rank) {
-                thread::sleep(patience.saturating_mul(2));
+                thread::sleep(patience.saturating_mul(SLEEPS_PER_PATIENCE));
             }
             let is_death = self.strikes(FaultKind::Die, step, rank);
             is_death.then_some(Err(TrainError::InjectedDeath { step }))

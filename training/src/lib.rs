@@ -21,6 +21,8 @@
 pub mod architecture;
 pub mod backend;
 pub mod checkpoint;
+mod collective_dump;
+mod collective_trace;
 pub mod config;
 pub mod data;
 mod diagnosis;
@@ -41,8 +43,11 @@ pub mod plan;
 mod rank_threads;
 mod report;
 mod run_folder;
+mod running_score;
 pub mod state;
 mod summary;
+mod tensorboard;
+pub mod timers;
 mod train;
 pub mod validation;
 

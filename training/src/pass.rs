@@ -14,6 +14,7 @@ use crate::data::Batch;
 use crate::objective::Objective;
 use crate::optim::GradientBuffer;
 use crate::parallel::random::DropoutKey;
+use crate::timers::{Phase, StepTimers};
 
 /// What a pass is done with.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +29,8 @@ pub struct PassSettings {
 
 /// The batch's weighted sum of losses; its gradients times the loss scale go into `gradients`.
 ///
+/// A layer that runs again does so in the time of the backward pass.
+///
 /// # Panics
 ///
 /// When another rank fails, or a parameter got no gradient; [`launch`](crate::parallel::launch)
@@ -37,14 +40,15 @@ pub fn forward_backward<B, M>(
     batch: &Batch,
     settings: &PassSettings,
     gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
 ) -> f64
 where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
     let loss = match settings.recompute {
-        Recompute::None => through_one_graph(model, batch, settings, gradients),
-        Recompute::Layer => layer_by_layer(model, batch, settings, gradients),
+        Recompute::None => through_one_graph(model, batch, settings, gradients, timers),
+        Recompute::Layer => layer_by_layer(model, batch, settings, gradients, timers),
     };
     gradients.end_micro_batch();
     loss
@@ -55,14 +59,18 @@ fn through_one_graph<B, M>(
     batch: &Batch,
     settings: &PassSettings,
     gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
 ) -> f64
 where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
-    let loss = model.loss(batch, Some(&settings.dropout));
-    let value = number(&loss);
-    gradients.add(model, scaled(loss, settings).backward());
+    let (loss, value) = timers.run(Phase::Forward, || {
+        let loss = model.loss(batch, Some(&settings.dropout));
+        let value = number(&loss);
+        (loss, value)
+    });
+    timers.run(Phase::Backward, || gradients.add(model, scaled(loss, settings).backward()));
     value
 }
 
@@ -71,12 +79,14 @@ fn layer_by_layer<B, M>(
     batch: &Batch,
     settings: &PassSettings,
     gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
 ) -> f64
 where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
     let dropout = Some(&settings.dropout);
+    let forward = timers.start(Phase::Forward);
     let embedded = model.embed(batch, dropout);
     let mut inputs = Vec::with_capacity(model.layers().len());
     let mut hidden = embedded.clone().inner();
@@ -88,6 +98,9 @@ where
     let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
     let loss = model.head_loss(hidden.clone(), batch);
     let value = number(&loss);
+    timers.stop(forward);
+
+    let backward = timers.start(Phase::Backward);
     let mut found = scaled(loss, settings).backward();
     let mut gradient = hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
     let tied = model.tied_weight();
@@ -108,6 +121,7 @@ where
     let embedded = (embedded, Tensor::from_inner(gradient));
     let tied = (tied, Tensor::from_inner(tied_gradient));
     gradients.add(model, with_gradients(embedded, tied).backward());
+    timers.stop(backward);
     value
 }
 

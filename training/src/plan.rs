@@ -15,7 +15,7 @@ use tracing::warn;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{Precision, Recompute};
-use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
+use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
 use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
 use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
@@ -38,6 +38,10 @@ pub struct RunOptions {
     pub resume: Resume,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
+    pub trace_collectives: bool,
+    /// The command line that asks for the run, to be noted in the run folder.
+    pub command: Vec<String>,
     /// What goes wrong on purpose, for tests.
     pub faults: Faults,
 }
@@ -47,7 +51,15 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false, faults: Faults::default() }
+        Self {
+            data,
+            out,
+            resume: Resume::Auto,
+            log_samples: false,
+            trace_collectives: false,
+            command: Vec::new(),
+            faults: Faults::default(),
+        }
     }
 }
 
@@ -103,6 +115,8 @@ pub struct TrainPlan {
     pub validation: Option<ValidationPlan>,
     /// When to save and what to keep.
     pub checkpoint: CheckpointConfig,
+    /// What the run folder gets beside `metrics.jsonl`.
+    pub logging: LoggingConfig,
 }
 
 /// When and on what to take the validation loss.
@@ -148,14 +162,9 @@ impl TrainConfig {
 
         let ModelConfig::Gpt2(section) = &self.model;
         let model = section.resolve(tokenizer.vocab_size)?;
-        model.validate()?;
-        model.check_tensor_parallel(parallel.tensor)?;
-        self.check_batch(parallel.data)?;
-        self.check_length(model.seq_length)?;
-        self.check_optimizer()?;
+        self.check(&model)?;
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
-        self.warn_about_schedule();
 
         let (train, validation) = self.samples(&folder, &model)?;
         let (micro_batch_size, global_batch_size) =
@@ -199,7 +208,22 @@ impl TrainConfig {
             recompute: self.recompute,
             validation,
             checkpoint: self.checkpoint,
+            logging: self.logging,
         })
+    }
+
+    /// What can be checked without the data: that the values are possible, that the model splits
+    /// over the ranks, and that the batch does.
+    pub(crate) fn check(&self, model: &Gpt2Config) -> Result<(), TrainError> {
+        let parallel = self.parallel.dims();
+        model.validate()?;
+        model.check_tensor_parallel(parallel.tensor)?;
+        self.check_batch(parallel.data)?;
+        self.check_length(model.seq_length)?;
+        self.check_optimizer()?;
+        self.check_loss_scale()?;
+        self.warn_about_schedule();
+        Ok(())
     }
 
     /// Every value with defaults filled in.
@@ -352,19 +376,24 @@ impl Gpt2Section {
                 tokenizer: tokenizer_vocab_size,
             });
         }
-        Ok(Gpt2Config {
+        Ok(self.with_vocab_size(tokenizer_vocab_size))
+    }
+
+    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    pub(crate) fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {
+        Gpt2Config {
             num_layers: self.num_layers.get(),
             hidden_size: self.hidden_size.get(),
             num_attention_heads: self.num_attention_heads.get(),
             seq_length: self.seq_length.get(),
-            vocab_size: tokenizer_vocab_size,
+            vocab_size,
             ffn_hidden_size: self.ffn_hidden_size.map(std::num::NonZero::get),
             hidden_dropout: self.hidden_dropout,
             attention_dropout: self.attention_dropout,
             activation: self.activation,
             layer_norm_epsilon: self.layer_norm_epsilon,
             init_std: self.init_std,
-        })
+        }
     }
 }
 

@@ -16,8 +16,11 @@ use tracing::{info, warn};
 
 use crate::TrainError;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::collective_dump;
+use crate::collective_trace::TRACE_FILE;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
+use crate::tensorboard::TENSORBOARD;
 
 /// Name of the file by which a run folder is known.
 const RUN_FILE: &str = "run.json";
@@ -30,14 +33,27 @@ const LOCK_FILE: &str = ".lock";
 const ENOLCK: i32 = 37;
 
 /// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 5] =
-    ["parallel", "batch.micro_batch_size", "recompute", "validation", "checkpoint"];
+const FREE: [&str; 7] = [
+    "parallel",
+    "batch.micro_batch_size",
+    "recompute",
+    "data.epoch_tokens",
+    "validation",
+    "checkpoint",
+    "logging",
+];
 
 /// `run.json`
 #[derive(Debug, Serialize, Deserialize)]
 struct RunRecord {
     /// Version of this crate.
     version: String,
+    /// The commit that the program was built from, where the build was told.
+    #[serde(default)]
+    commit: Option<String>,
+    /// The command line that began the run.
+    #[serde(default)]
+    command: Vec<String>,
     /// The resolved configuration.
     config: Value,
     /// What the samples depend on.
@@ -183,7 +199,12 @@ fn delete(out: &Path) -> Result<(), TrainError> {
         fs::remove_dir_all(&checkpoints)
             .map_err(|source| TrainError::io("delete", &checkpoints, source))?;
     }
-    for file in [METRICS_FILE, SAMPLES_FILE, RUN_FILE].map(|name| out.join(name)) {
+    collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
+    let events = out.join(TENSORBOARD);
+    if events.exists() {
+        fs::remove_dir_all(&events).map_err(|source| TrainError::io("delete", &events, source))?;
+    }
+    for file in [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, RUN_FILE].map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
         }
@@ -195,6 +216,8 @@ impl RunRecord {
     fn of(plan: &TrainPlan) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("PIPELINE_COMMIT").map(str::to_owned),
+            command: plan.options.command.clone(),
             config: plan.config.clone(),
             data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
         }

@@ -15,6 +15,7 @@ use crate::parallel::random::DropoutKey;
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
 use crate::pass::{PassSettings, forward_backward};
+use crate::timers::{Phase, StepTimers};
 
 /// A model in training, as one rank holds it.
 #[derive(Debug)]
@@ -151,16 +152,17 @@ where
     /// it.
     pub fn optimizer_step(
         mut self,
-        micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        mut micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
         settings: &StepSettings,
         rank: &Rank,
+        timers: &mut StepTimers,
     ) -> Result<(Self, StepOutcome), TrainError> {
         let step = self.step + 1; // the first step is step 1
         let loss_scale = self.loss_scaler.as_ref().map(DynamicLossScaler::scale);
         let scale = loss_scale.unwrap_or(1.0);
         self.gradients.begin();
         let mut loss = if settings.injected.nan_loss { f64::NAN } else { 0.0 };
-        for batch in micro_batches {
+        while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
             let batch = batch?;
             let first_sample = batch.first_sample as u64;
             let pass = PassSettings {
@@ -169,11 +171,12 @@ where
                 recompute: settings.recompute,
             };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
-            loss += forward_backward(&self.model, &batch, &pass, &mut self.gradients);
+            loss += forward_backward(&self.model, &batch, &pass, &mut self.gradients, timers);
         }
         if settings.injected.inf_gradient {
             self.gradients.overflow();
         }
+        let running = timers.start(Phase::Optimizer);
         let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
         self.gradients.all_reduce(&rank.data_parallel)?;
         let norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
@@ -190,6 +193,7 @@ where
             self.model = self.optimizer.step(lr, factor, self.model, &self.gradients);
         }
         self.step = step;
+        timers.stop(running);
         Ok((self, StepOutcome { loss, grad_norm, loss_scale, skipped }))
     }
 }

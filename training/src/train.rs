@@ -5,6 +5,7 @@
 //! step 200 from a checkpoint goes on exactly as one that came there.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use burn::tensor::backend::AutodiffBackend;
@@ -15,18 +16,23 @@ use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{CpuAutodiff, TpBackend};
 use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
+use crate::collective_dump;
+use crate::collective_trace::CollectiveTrace;
 use crate::diagnosis;
 use crate::error::NonFinite;
 use crate::metrics::{MetricsLog, SampleLog};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, DynamicLossScaler, Moments};
-use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch_with_timeout};
+use crate::parallel::{
+    ParallelDims, Rank, TensorParallelGroup, Watch, hang_message, launch_watched,
+};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::TrainPlan;
-use crate::report::{RunLog, TrainReport};
+use crate::report::{Measured, RunLog, TrainReport};
 use crate::run_folder;
 use crate::state::{StepOutcome, TrainState};
+use crate::timers::{Phase, StepTimers};
 use crate::validation::validation_loss;
 
 /// Trains as planned, on one thread per rank, and leaves the run folder complete.
@@ -52,12 +58,20 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
         }
     }
-    let reports = launch_with_timeout(plan.parallel, plan.timeout, |rank| {
+    let trace = CollectiveTrace::open(plan, resumed.map_or(0, Checkpoint::step))?;
+    let watch = Watch {
+        timeout: plan.timeout,
+        on_failure: &|ranks, failure| collective_dump::write(&plan.options.out, ranks, failure),
+        on_hang: &|failure, places| {
+            observer.hangs(&format!("training failed: {}", hang_message(failure, places)));
+        },
+    };
+    let reports = launch_watched(plan.parallel, &watch, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
         let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
         let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
-        train_rank(plan, state, newest, log, &rank, observer)
+        train_rank(plan, state, newest, log, trace.as_ref(), &rank, observer)
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
@@ -69,6 +83,7 @@ fn train_rank<B, M>(
     mut state: TrainState<B, M>,
     mut newest: Option<PathBuf>,
     mut log: RunLog,
+    trace: Option<&CollectiveTrace>,
     rank: &Rank,
     observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
@@ -81,6 +96,7 @@ where
         observer.skip(state.step);
     }
 
+    let mut timers = StepTimers::new(Arc::clone(&rank.calls));
     let mut is_stopped = false;
     if rank.any("validation.missing", log.lacks_validation(plan, state.step))? {
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
@@ -96,16 +112,21 @@ where
         let faults = &plan.options.faults;
         let micro_batches = faults.within(step, rank.index(), plan.timeout, micro_batches);
         let outcome;
-        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank)?;
+        rank.calls.begin_step(step);
+        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank, &mut timers)?;
         newest = None;
-        log.step(plan, &state, settings.learning_rate, outcome, started.elapsed())?;
+        if let Some(trace) = trace {
+            trace.push(step, rank.index(), rank.calls.take_totals())?;
+        }
+        let measured = Measured { elapsed: started.elapsed(), times: timers.take() };
+        log.step(plan, &state, settings.learning_rate, outcome, measured)?;
         if let Some(found) = lost_numbers(&state, &outcome) {
             return Err(diagnosis::end_of_run(plan, &state, found, rank));
         }
 
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
         if plan.checkpoint_due(state.step) {
-            newest = Some(save(plan, &state, &log, rank)?);
+            newest = Some(timers.run(Phase::Save, || save(plan, &state, &log, rank))?);
         }
         if rank.is_main() {
             observer.advance(1);

@@ -118,9 +118,9 @@ impl GradientBuffer {
     pub fn all_reduce(&mut self, group: &DataParallelGroup) -> Result<(), CollectiveError> {
         assert!(self.is_filled.iter().all(|&filled| filled), "every parameter has a gradient");
         let collective = group.collective();
-        self.values
-            .chunks_mut(BUCKET)
-            .try_for_each(|bucket| collective.all_reduce("gradients", bucket, ReduceOp::Sum))
+        self.values.chunks_mut(BUCKET).try_for_each(|bucket| {
+            collective.all_reduce("gradients".into(), bucket.into(), ReduceOp::Sum)
+        })
     }
 
     /// The sums by parameter, in the order of the parameter table.

@@ -30,20 +30,26 @@ use self::vector::Vector;
 use super::{
     Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
 };
-use crate::parallel::collective::ReduceOp;
+use crate::parallel::collective::{Message, ReduceOp};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
 impl TpKernels for Flex {
     fn all_reduce(
-        tensor: FloatTensor<Self>,
+        partial: FloatTensor<Self>,
         name: &str,
         group: &TensorParallelGroup,
     ) -> FloatTensor<Self> {
         if group.size() == 1 {
-            return tensor;
+            return partial;
         }
-        in_place(tensor, |values| group.all_reduce(name, values, ReduceOp::Sum))
+        let (shape, precision) = (partial.shape(), Precision::of(partial.dtype()));
+        // As a vector of its own, which the ranks show each other without a copy; added up in f32.
+        let values = convert(partial, FloatDType::F32).into_data().into_vec::<f32>();
+        let mut values = values.expect("a tensor of f32");
+        let message = Message { name, number_bytes: precision.bytes() };
+        group.all_reduce(message, &mut values, ReduceOp::Sum);
+        convert(tensor(values, shape), precision.dtype())
     }
 
     fn layer_norm_forward(
