@@ -12,7 +12,7 @@ use evaluation::EvalError;
 use training::TrainError;
 
 /// The work failed though the call was right.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Wrong usage, configuration or input.
 const USAGE: u8 = 2;
 /// Training was stopped by its own guard.
@@ -83,7 +83,9 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Io { action, source, .. } => io_code(action, source),
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
+        TrainError::Stopped => STOPPED,
         TrainError::Collective(_)
+        | TrainError::InjectedDeath { .. }
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,

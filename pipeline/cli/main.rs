@@ -2,7 +2,8 @@
 //!
 //! The only place that parses flags, reads configuration files, draws progress and prints. `main`
 //! parses and dispatches; each command is one file and ends in one function of a library: [`dedup`]
-//! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`.
+//! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`,
+//! [`generate`] in `training::generation`.
 
 mod checkpoint;
 mod config;
@@ -12,6 +13,7 @@ mod doctor;
 mod dry_run;
 mod eval;
 mod exit;
+mod generate;
 mod numbers;
 mod output;
 mod panics;
@@ -91,6 +93,7 @@ enum Command {
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
     Checkpoint(checkpoint::CheckpointArgs),
+    Generate(generate::GenerateArgs),
     Shard(shard::ShardArgs),
     Doctor(doctor::DoctorArgs),
 }
@@ -110,7 +113,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
     let reads_configuration = match &cli.command {
-        Command::Doctor(_) | Command::Checkpoint(_) => false,
+        Command::Doctor(_) | Command::Checkpoint(_) | Command::Generate(_) => false,
         Command::Shard(args) => args.reads_configuration(),
         _ => true,
     };
@@ -123,6 +126,7 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
         Command::Checkpoint(args) => checkpoint::run(args, &cli.global, progress),
+        Command::Generate(args) => generate::run(args, &cli.global, progress),
         Command::Shard(args) => shard::run(args, &cli.global, progress),
         Command::Doctor(args) => doctor::run(args, &cli.global),
     }

@@ -17,6 +17,8 @@ use tracing::{Level, info, warn};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::exit;
+
 /// Time between two plain progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -154,6 +156,11 @@ impl Observer for Progress {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
     }
 
+    fn hangs(&self, message: &str) {
+        self.error(&format!("error: {message}"));
+        std::process::exit(i32::from(exit::FAILED));
+    }
+
     fn advance(&self, amount: u64) {
         let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(stage) = stage.as_ref() else { return };
@@ -260,6 +267,7 @@ fn plural(unit: Unit) -> &'static str {
         Unit::Steps => "steps",
         Unit::Windows => "windows",
         Unit::Examples => "examples",
+        Unit::Samples => "samples",
     }
 }
 

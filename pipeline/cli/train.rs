@@ -1,29 +1,31 @@
 //! `pipeline train`: a data folder to a trained model, through [`training::train`].
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::Args;
-use corpus::MANIFEST;
 use serde::Serialize;
+use training::data::WeightedPath;
 use training::{
-    FINAL_STEPS, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
+    FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
-use crate::exit::{self, Usage};
+use crate::exit;
 use crate::numbers::{count, positive};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  What the run would be, and how long it would take:
-    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny \\
-        --dry-run --tokens-per-second 3000
+  What the paper's largest model takes, without its data:
+    pipeline train --config configs/train/gpt2-8.3b.toml --dry-run --tokens-per-second 198000
+  The same of a run of one's own:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --dry-run
   The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
   From another run's checkpoint on, in a folder of its own, with a longer schedule:
@@ -47,13 +49,20 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Data folder that `pipeline dedup` made.
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    /// Data folder that `pipeline dedup` made, or a Megatron shard by its path without .bin; may be
+    /// given more than once, and with weights.
+    ///
+    /// Without weights all data is one, drawn in proportion to its size. DIR:WEIGHT makes a blend:
+    /// each has its share of the samples at every moment of the run, and one that ends is repeated,
+    /// as data.repeat says. Weights need not add up to 1; 0 leaves out. The sources of a folder that
+    /// was curated with weights are a blend in themselves, of which WEIGHT is divided. A shard needs
+    /// data.tokenizer. A path that holds a colon is taken as it is where it exists.
+    #[arg(long, value_name = "DIR[:WEIGHT]", required_unless_present = "dry_run")]
+    data: Vec<OsString>,
 
     /// Run folder.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
 
     /// Tensor-parallel ranks, one thread each; overrides parallel.tensor_parallel_size.
     #[arg(long, value_name = "N", value_parser = count)]
@@ -67,10 +76,15 @@ pub(crate) struct TrainArgs {
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
     /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
-    /// every epoch.
+    /// every epoch. Sources of a blend are numbered one behind the other, in the order of --data.
+    /// With data.order = "megatron" k counts through the shuffled documents of all epochs.
     #[arg(long)]
     log_samples: bool,
 
+    /// Write what each rank exchanges in each step to OUT/collectives.json: calls, numbers and
+    /// bytes of every collective, by name.
+    #[arg(long)]
+    trace_collectives: bool,
     /// Where to go on from: `auto`, `never`, or a run folder or checkpoint.
     ///
     /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
@@ -102,12 +116,26 @@ pub(crate) struct TrainArgs {
 
     /// Print the resolved configuration with the source of each value, and what the run amounts to;
     /// write nothing.
+    ///
+    /// That is: parameters by part, memory of a rank, messages, tokens, epochs and work. Without
+    /// --data the configuration's model.gpt2.vocab_size and data.epoch_tokens stand for the data,
+    /// as configs/train has them for the paper's corpus.
     #[arg(long)]
     dry_run: bool,
 
-    /// With --dry-run: training speed, to tell how many days the run would take.
+    /// With --dry-run: training speed over all ranks, to tell how many days an epoch and the run
+    /// would take.
     #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
     tokens_per_second: Option<f64>,
+
+    /// For tests of this program: let something go wrong in the run; may be given more than once.
+    ///
+    /// nan@7: the loss of step 7 is no number. inf@7, inf@7-8, inf@7-: a gradient overflows in
+    /// step 7, in steps 7 and 8, from step 7 on. die@12:rank1: rank 1, counted from 0, fails in
+    /// the middle of step 12. sleep@12:rank1: it sleeps there for longer than the others wait for
+    /// it (parallel.timeout_seconds).
+    #[arg(long, value_name = "FAULT", hide_short_help = true)]
+    inject: Vec<Fault>,
 }
 
 pub(crate) fn run(
@@ -117,23 +145,26 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    if !args.data.join(MANIFEST).is_file() {
-        bail!(Usage(anyhow!(
-            "--data {}: no data folder there, for it has no {MANIFEST}; \
-             make one with `pipeline dedup`",
-            args.data.display()
-        )));
+    if args.data.is_empty() {
+        let plan = resolved.config.summary().context("cannot plan the run")?;
+        written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let data = args.data.iter().map(|data| WeightedPath::parse(data)).collect();
     let options = RunOptions {
         resume: args.resume(),
         override_schedule: args.override_schedule,
         init_from: args.init_from.clone(),
         log_samples: args.log_samples,
-        ..RunOptions::new(args.data.clone(), args.out.clone())
+        trace_collectives: args.trace_collectives,
+        faults: args.inject.clone().into(),
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        ..RunOptions::blend(data, args.out.clone().unwrap_or_default())
     };
-    let plan = resolved.config.validate(options).context("cannot start training")?;
+    let plan =
+        resolved.config.validate_observed(options, progress).context("cannot start training")?;
     if args.dry_run {
-        written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
+        written.print(&TrainDryRun::of(plan.summary(), args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = train(&plan, progress).context("training failed")?;
@@ -170,15 +201,24 @@ impl TrainArgs {
 struct TrainDryRun {
     #[serde(flatten)]
     plan: PlanSummary,
+    /// Floating-point operations of the model per second at the given speed, over all ranks.
+    model_flops_per_second: Option<f64>,
+    /// Time of an epoch; `None` where no speed was given, or the epoch is not known.
+    days_per_epoch: Option<f64>,
     /// Time of all steps; `None` where no speed was given.
     days: Option<f64>,
 }
 
 impl TrainDryRun {
-    fn of(plan: &TrainPlan, tokens_per_second: Option<f64>) -> Self {
-        let plan = plan.summary();
-        let seconds = tokens_per_second.map(|speed| plan.tokens_total as f64 / speed);
-        Self { days: seconds.map(|seconds| seconds / 86_400.0), plan }
+    fn of(plan: PlanSummary, tokens_per_second: Option<f64>) -> Self {
+        let days = |tokens: u64| tokens_per_second.map(|speed| tokens as f64 / speed / 86_400.0);
+        let flops_per_token = plan.model_flops_per_step / plan.tokens_per_step as f64;
+        Self {
+            model_flops_per_second: tokens_per_second.map(|speed| speed * flops_per_token),
+            days_per_epoch: plan.tokens_per_epoch.and_then(days),
+            days: days(plan.tokens_total),
+            plan,
+        }
     }
 }
 

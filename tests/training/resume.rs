@@ -134,7 +134,7 @@ fn checkpoint_of_another_run_than_the_configurations_is_refused() {
         ["step-4: another model: num_layers is 2 there and 3 here", "move it away"],
     );
     let other_data = Workbench::with_documents(101, &super::counting_documents(90));
-    refused(&other_data, saves_every_step(|_| {}), ["the data folder's content differs", "--init"]);
+    refused(&other_data, saves_every_step(|_| {}), ["of other content", "--init-from"]);
     let other_vocabulary = Workbench::new(128);
     refused(
         &other_vocabulary,

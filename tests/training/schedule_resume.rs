@@ -113,7 +113,7 @@ fn schedule_that_is_to_change_does_so_from_the_next_step_on_and_is_remembered() 
 
     let rates = logged(&out, "learning_rate");
     let earlier = hundred_steps(|_| {}).validate(workbench.options(&out)).unwrap();
-    let rate = |plan: &training::TrainPlan, step| plan.step_settings(step).learning_rate;
+    let rate = |plan: &training::TrainPlan, step| plan.step_settings(step, step, 0).learning_rate;
     assert_eq!(rates[..12], (1..=12).map(|step| rate(&earlier, step)).collect::<Vec<_>>());
     assert_eq!(rates[12..], (13..=20).map(|step| rate(&plan, step)).collect::<Vec<_>>());
 

@@ -10,10 +10,10 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Activation;
+use crate::backend::{Activation, Precision, Recompute};
 use crate::data::{SampleOrder, SplitWeights};
-use crate::optim::{AdamWConfig, ScheduleConfig};
-use crate::parallel::ParallelDims;
+use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
+use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
 /// A training run, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct TrainConfig {
     /// Seed of initial weights, sample order and dropout. The same seed gives the same run.
     #[serde(default = "default_seed")]
     pub seed: u64,
+    /// The numbers of activations and their gradients; parameters are `f32` in any case.
+    #[serde(default)]
+    pub precision: Precision,
+    /// What a forward pass keeps for the backward pass. Changes memory and speed, no result.
+    #[serde(default)]
+    pub recompute: Recompute,
     /// `[model.…]`: what is trained.
     pub model: ModelConfig,
     /// `[batch]`: how much one step sees.
@@ -30,6 +36,9 @@ pub struct TrainConfig {
     pub optimizer: AdamWConfig,
     /// `[schedule]`: length of the run and learning rate.
     pub schedule: ScheduleConfig,
+    /// `[loss_scale]`: the loss scale of `precision = "f16"`; its defaults where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScaleConfig>,
     /// `[parallel]`: how the model is spread over ranks.
     #[serde(default)]
     pub parallel: ParallelConfig,
@@ -42,6 +51,9 @@ pub struct TrainConfig {
     /// `[checkpoint]`: when to save and what to keep.
     #[serde(default)]
     pub checkpoint: CheckpointConfig,
+    /// `[logging]`: what the run folder gets beside `metrics.jsonl`.
+    #[serde(default)]
+    pub logging: LoggingConfig,
 }
 
 /// The seed of the original implementation.
@@ -129,6 +141,9 @@ pub struct ParallelConfig {
     /// Copies of the model, each of which takes its share of every global batch. Changes no result
     /// beyond rounding.
     pub data_parallel_size: NonZeroUsize,
+    /// Seconds that a rank waits for another before the run ends with an error. Time in which the
+    /// whole process is stopped does not count.
+    pub timeout_seconds: NonZeroU64,
 }
 
 impl ParallelConfig {
@@ -144,11 +159,15 @@ impl ParallelConfig {
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { tensor_parallel_size: NonZeroUsize::MIN, data_parallel_size: NonZeroUsize::MIN }
+        Self {
+            tensor_parallel_size: NonZeroUsize::MIN,
+            data_parallel_size: NonZeroUsize::MIN,
+            timeout_seconds: const { NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).unwrap() },
+        }
     }
 }
 
-/// `[data]`: what is done with the data folder.
+/// `[data]`: what is done with the data. Which data, and by which weights, `--data` says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
@@ -159,6 +178,29 @@ pub struct DataConfig {
     /// Order in which the samples of an epoch are visited.
     #[serde(default)]
     pub order: SampleOrder,
+    /// Tokens that training sees in an epoch, for a dry run without a data folder; a data folder's
+    /// own number takes its place. The paper: 35,917,398,016.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_tokens: Option<NonZeroU64>,
+    /// What to do about a source that ends before the run: go through it again, which is told, or
+    /// refuse the run.
+    #[serde(default)]
+    pub repeat: Repeat,
+    /// `gpt2`, or the `tokenizer.json` that made the tokens of shards without a manifest; data
+    /// folders have their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+}
+
+/// What to do about a source that ends before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repeat {
+    /// Go through it again, in another order, and say how often; the default.
+    #[default]
+    Warn,
+    /// Refuse the run, naming the samples that are needed and present.
+    Refuse,
 }
 
 /// `[validation]`: when to take the validation loss. It is also taken after the last step.
@@ -192,4 +234,19 @@ pub struct CheckpointConfig {
     /// be kept: a multiple of `interval_steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_every: Option<NonZeroU64>,
+}
+
+/// `[logging]`: what the run folder gets beside `metrics.jsonl`. Changes no result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingConfig {
+    /// Whether the run folder gets a `tensorboard` folder, for `tensorboard --logdir`. On by
+    /// default: some 200 bytes per step.
+    pub tensorboard: bool,
+}
+
+impl Default for LoggingConfig {
+    fn default() -> Self {
+        Self { tensorboard: true }
+    }
 }

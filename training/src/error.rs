@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use corpus::CorpusError;
 
+use crate::backend::Precision;
+use crate::data::DataError;
 use crate::parallel::RankPlace;
 use crate::parallel::collective::CollectiveError;
 
@@ -137,7 +139,18 @@ pub enum TrainError {
 
     /// The data folder cannot be used.
     #[error(transparent)]
-    Corpus(#[from] CorpusError),
+    Corpus(CorpusError),
+
+    /// The data does not make a run.
+    #[error(transparent)]
+    Data(#[from] DataError),
+
+    /// The observer asked to stop before the first step.
+    #[error(
+        "stopped by a signal before the first step; nothing is lost, and the same command begins \
+         again"
+    )]
+    Stopped,
 
     /// The weights that divide documents into training, validation and test are none.
     #[error("split \"{written}\": {reason}")]
@@ -194,15 +207,25 @@ pub enum TrainError {
 
     /// The configuration's vocabulary is not the data's.
     #[error(
-        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens; leave \
-         vocab_size out to take it from there"
+        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens ({}); leave \
+         vocab_size out to take it from there",
+        path.display()
     )]
     VocabularyMismatch {
+        /// The data folder or shard.
+        path: PathBuf,
         /// `vocab_size` as it was written.
         written: usize,
         /// Tokens of the tokenizer that made the data.
         tokenizer: usize,
     },
+
+    /// A plan without data has no vocabulary.
+    #[error(
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size into the \
+         configuration (GPT-2: 50257)"
+    )]
+    NoVocabulary,
 
     /// The data folder holds less than one sample.
     #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
@@ -228,6 +251,22 @@ pub enum TrainError {
         tokens: u64,
         /// `seq_length + 1`.
         needed_tokens: u64,
+    },
+
+    /// A fault for tests that is none.
+    #[error("injected fault {written}: {reason}")]
+    Fault {
+        /// The fault as it was written.
+        written: String,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+
+    /// A rank ended because `--inject die@…` said so.
+    #[error("step {step}: died of an injected fault")]
+    InjectedDeath {
+        /// The step, counted from 1.
+        step: u64,
     },
 
     /// The run folder holds something that this run must not overwrite.
@@ -275,12 +314,28 @@ pub enum TrainError {
     },
 
     /// What training computes is no number any more.
-    #[error("step {step}: {found}; training cannot go on from here")]
+    #[error(
+        "step {step}: {found}; training cannot go on from here. {} tells where; the checkpoints \
+         before are kept",
+        dump.display()
+    )]
     NonFinite {
         /// The step, counted from 1.
         step: u64,
         /// What was found in it.
         found: NonFinite,
+        /// The file that says which samples it took and where the numbers were lost.
+        dump: PathBuf,
+    },
+
+    /// A loss scale is configured for a precision that has none.
+    #[error(
+        "[loss_scale] is for precision = \"f16\", and this run's is {}; remove the section",
+        serde_json::to_string(precision).unwrap_or_default()
+    )]
+    LossScaleUnused {
+        /// The run's precision.
+        precision: Precision,
     },
 
     /// No checkpoint where one was asked for.
@@ -508,6 +563,56 @@ pub enum TrainError {
         found: Vec<usize>,
     },
 
+    /// A text that should be gone on with is longer than the model sees.
+    #[error(
+        "the prompt has {tokens} tokens, and the model sees {seq_length} at most; shorten it, or \
+         give its last part"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens that the model sees.
+        seq_length: usize,
+    },
+
+    /// A token of a text that should be gone on with is none of the model's.
+    #[error("the prompt has token {token}, and the model has {vocab_size} tokens")]
+    PromptToken {
+        /// The first such token.
+        token: u32,
+        /// Tokens of the model's vocabulary.
+        vocab_size: usize,
+    },
+
+    /// The machine cannot hold the model with what it keeps of the texts that it writes.
+    #[error(
+        "the weights take {}, and what is kept of {samples} text{} of {capacity} tokens {}; this \
+         machine has {}; ask for fewer samples or tokens",
+        gibibytes(*weights),
+        if *samples == 1 { "" } else { "s" },
+        gibibytes(*kept),
+        gibibytes(*present)
+    )]
+    GenerationTooLarge {
+        /// Bytes of the weights.
+        weights: u64,
+        /// Bytes of keys and values.
+        kept: u64,
+        /// Texts side by side.
+        samples: usize,
+        /// Tokens of each that are kept.
+        capacity: usize,
+        /// Bytes of memory.
+        present: u64,
+    },
+
+    /// The model gives logits from which no token can be drawn.
+    #[error("the model's logits at position {position} are no numbers; its weights are not usable")]
+    Logits {
+        /// The place of the token that should be drawn, counted from 0.
+        position: usize,
+    },
+
     /// A tensor does not hold floating-point numbers of a type that is read.
     #[error(
         "{}: tensor {name} has type {found}; floating-point tensors are read: F32, and from other \
@@ -535,6 +640,14 @@ pub enum NonFinite {
         /// Norm of the gradient.
         grad_norm: f64,
     },
+    /// Steps in a row that were skipped though the loss scale is at its floor.
+    #[error("the last {skipped} steps overflowed at the smallest loss scale, {scale}")]
+    Stuck {
+        /// How many.
+        skipped: u64,
+        /// The floor.
+        scale: f64,
+    },
     /// The loss on the validation documents after the step.
     #[error("validation loss {loss}")]
     Validation {
@@ -546,6 +659,16 @@ pub enum NonFinite {
     Weights,
 }
 
+/// A request to stop is one error, wherever it was heard.
+impl From<CorpusError> for TrainError {
+    fn from(error: CorpusError) -> Self {
+        match error {
+            CorpusError::Stopped => Self::Stopped,
+            other => Self::Corpus(other),
+        }
+    }
+}
+
 impl TrainError {
     /// Maker of [`TrainError::Io`] values for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
@@ -555,12 +678,16 @@ impl TrainError {
     /// The error itself, where it concerns all ranks alike: every rank finds the same loss.
     pub(crate) fn without_rank(self) -> Self {
         match self {
-            Self::Rank { source, .. }
-                if matches!(*source, Self::NonFinite { .. } | Self::NotSaved { .. }) =>
-            {
-                *source
-            }
+            Self::Rank { source, .. } if source.is_of_all_ranks() => *source,
             other => other,
+        }
+    }
+
+    /// Whether every rank finds this error for itself.
+    pub(crate) fn is_of_all_ranks(&self) -> bool {
+        match self {
+            Self::Rank { source, .. } => source.is_of_all_ranks(),
+            error => matches!(error, Self::NonFinite { .. } | Self::NotSaved { .. }),
         }
     }
 }

@@ -4,32 +4,34 @@
 //! [`TrainConfig::validate`] is where a user's mistakes are found: before a weight is drawn, a
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use corpus::{DataFolder, Silent, TokenizerIdentity};
+use corpus::{Observer, Silent, TokenizerIdentity};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::{InitialWeights, TrainingState};
-use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
-use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::backend::{Precision, Recompute};
+use crate::checkpoint::InitialWeights;
+use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
+use crate::data::input::DataInputs;
+use crate::data::training_data::{DataRequest, TrainingData};
+use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, WeightedPath};
+use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
-use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
+use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
-use crate::state::StepSettings;
-
-/// The files of a data folder that hold tokens.
-const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
+use crate::state::{Injected, StepSettings};
 
 /// What a run is asked beside its configuration: where it reads and writes, whether it may go on
 /// with an earlier one, and what it writes down. Nothing here changes a result.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The data folder.
-    pub data: PathBuf,
+    /// The data folders and shards, with their weights.
+    pub data: Vec<WeightedPath>,
     /// The run folder.
     pub out: PathBuf,
     /// What to do with a run folder that holds this very run already, and where else to go on from.
@@ -41,6 +43,12 @@ pub struct RunOptions {
     pub init_from: Option<PathBuf>,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
+    pub trace_collectives: bool,
+    /// The command line that asks for the run, to be noted in the run folder.
+    pub command: Vec<String>,
+    /// What goes wrong on purpose, for tests.
+    pub faults: Faults,
 }
 
 impl RunOptions {
@@ -48,6 +56,12 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
+        Self::blend(vec![WeightedPath::unweighted(data)], out)
+    }
+
+    /// As [`new`](Self::new), on several data folders and shards.
+    #[must_use]
+    pub fn blend(data: Vec<WeightedPath>, out: PathBuf) -> Self {
         Self {
             data,
             out,
@@ -55,6 +69,9 @@ impl RunOptions {
             override_schedule: false,
             init_from: None,
             log_samples: false,
+            trace_collectives: false,
+            command: Vec::new(),
+            faults: Faults::default(),
         }
     }
 }
@@ -82,8 +99,13 @@ pub struct TrainPlan {
     pub options: RunOptions,
     /// The resolved configuration: every default filled in.
     pub config: Value,
-    /// Fingerprint of the data folder's tokens and documents.
+    /// Fingerprint of the tokens and documents of all data.
     pub data_fingerprint: String,
+    /// The data by which a run is known again: content, weights, and what else its samples depend
+    /// on.
+    pub data: DataRecord,
+    /// What the samples are drawn from.
+    pub sources: Vec<DataSourceSummary>,
     /// Seed of initial weights, sample order and dropout.
     pub seed: u64,
     /// The model.
@@ -94,6 +116,8 @@ pub struct TrainPlan {
     pub init_from: Option<Arc<InitialWeights>>,
     /// The grid of ranks.
     pub parallel: ParallelDims,
+    /// How long a rank waits for another before the run ends.
+    pub timeout: Duration,
     /// Samples to train on.
     pub train: BatchSampler,
     /// Forward and backward passes of each copy per optimizer step.
@@ -102,12 +126,20 @@ pub struct TrainPlan {
     pub train_steps: u64,
     /// AdamW and clipping.
     pub optimizer: AdamWConfig,
-    /// Learning rate of each step.
+    /// Learning rate of each update.
     pub schedule: LrSchedule,
+    /// The numbers of activations and their gradients.
+    pub precision: Precision,
+    /// The loss scale, where the precision needs one.
+    pub loss_scale: Option<LossScaleConfig>,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
     /// The validation loss, where it is on.
     pub validation: Option<ValidationPlan>,
     /// When to save and what to keep.
     pub checkpoint: CheckpointConfig,
+    /// What the run folder gets beside `metrics.jsonl`.
+    pub logging: LoggingConfig,
 }
 
 /// When and on what to take the validation loss.
@@ -130,38 +162,41 @@ impl ValidationPlan {
 }
 
 impl TrainConfig {
-    /// Checks the configuration across sections and against the data folder, and derives what
-    /// training needs.
+    /// Checks the configuration across sections and against its data, and derives what training
+    /// needs; [`validate_observed`](Self::validate_observed) for whom nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`validate_observed`](Self::validate_observed).
+    pub fn validate(self, options: RunOptions) -> Result<TrainPlan, TrainError> {
+        self.validate_observed(options, &Silent)
+    }
+
+    /// Checks the configuration across sections and against its data, and derives what training
+    /// needs. All data is read once, which takes a while: `observer` hears of it, and may stop it.
     ///
     /// # Errors
     ///
     /// A [`TrainError`] that names the field as it is written, when a value is impossible, two
-    /// values disagree, the model does not split over the ranks, or the data folder does not fit
-    /// the model.
-    pub fn validate(self, options: RunOptions) -> Result<TrainPlan, TrainError> {
+    /// values disagree, the model does not split over the ranks, or the data does not fit the
+    /// model; [`TrainError::Stopped`] when the observer asks to stop.
+    pub fn validate_observed(
+        self,
+        options: RunOptions,
+        observer: &dyn Observer,
+    ) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
-        let folder = DataFolder::open(&options.data)?;
-        if folder.manifest().spans.iter().any(|span| span.weight.is_some()) {
-            tracing::warn!(
-                "{}: its sources have weights, which training does not use yet: samples are drawn \
-                 from all tokens alike",
-                options.data.display()
-            );
-        }
-        let tokenizer = folder.tokenizer_identity()?;
+        let inputs = DataInputs::open(&options.data, self.data.tokenizer.as_deref())?;
+        let tokenizer = inputs.tokenizer().clone();
         let parallel = self.parallel.dims();
 
         let ModelConfig::Gpt2(section) = &self.model;
-        let model = section.resolve(tokenizer.vocab_size)?;
-        model.validate()?;
-        model.check_tensor_parallel(parallel.tensor)?;
-        self.check_batch(parallel.data)?;
-        self.check_length(model.seq_length)?;
-        self.check_optimizer()?;
-        self.warn_about_schedule();
+        let model = section.resolve(tokenizer.vocab_size, inputs.path())?;
+        self.check(&model)?;
+        let loss_scale = self.check_loss_scale()?;
+        options.faults.check(parallel, self.schedule.train_steps.get())?;
 
         self.check_checkpoints()?;
-
         let init_from = match &options.init_from {
             Some(path) => {
                 let weights = InitialWeights::open(path)?;
@@ -170,32 +205,30 @@ impl TrainConfig {
             }
             None => None,
         };
-        let (train, validation) = self.samples(&folder, &model)?;
+        let data =
+            TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
-        let sampler = |samples, order| BatchSampler {
-            samples: OrderedSamples::new(samples, order, self.seed),
-            micro_batch_size,
-            global_batch_size,
-        };
-        let validation = self.validation.as_ref().map(|config| ValidationPlan {
+        let sampler = |samples| BatchSampler { samples, micro_batch_size, global_batch_size };
+        let validation = self.validation.as_ref().zip(data.validation);
+        let validation = validation.map(|(config, (samples, num_samples))| ValidationPlan {
             interval_steps: config.interval_steps.get(),
-            num_samples: config
-                .batches
-                .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size as u64))
-                .min(validation.len()),
-            batches: sampler(validation, SampleOrder::Sequential),
+            num_samples,
+            batches: sampler(samples),
         });
         Ok(TrainPlan {
             options,
             config,
-            data_fingerprint: fingerprint(&folder),
+            data_fingerprint: data.record.fingerprint(),
+            data: data.record,
+            sources: data.sources,
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
             init_from,
             parallel,
-            train: sampler(train, self.data.order),
+            timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
+            train: sampler(data.train),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),
             schedule: LrSchedule {
@@ -207,9 +240,27 @@ impl TrainConfig {
                 rule: self.schedule.rule,
             },
             optimizer: self.optimizer,
+            precision: self.precision,
+            loss_scale,
+            recompute: self.recompute,
             validation,
             checkpoint: self.checkpoint,
+            logging: self.logging,
         })
+    }
+
+    /// What can be checked without the data: that the values are possible, that the model splits
+    /// over the ranks, and that the batch does.
+    pub(crate) fn check(&self, model: &Gpt2Config) -> Result<(), TrainError> {
+        let parallel = self.parallel.dims();
+        model.validate()?;
+        model.check_tensor_parallel(parallel.tensor)?;
+        self.check_batch(parallel.data)?;
+        self.check_length(model.seq_length)?;
+        self.check_optimizer()?;
+        self.check_loss_scale()?;
+        self.warn_about_schedule();
+        Ok(())
     }
 
     /// Every value with defaults filled in.
@@ -323,63 +374,76 @@ impl TrainConfig {
         }
     }
 
-    /// Samples to train on and to validate on; refuses parts that are needed and empty.
-    fn samples(
-        &self,
-        folder: &DataFolder,
-        model: &Gpt2Config,
-    ) -> Result<(Samples, Samples), TrainError> {
-        let shard = Arc::new(folder.shard()?);
-        let needed_tokens = model.seq_length as u64 + 1;
-        if shard.num_tokens() < needed_tokens {
-            return Err(TrainError::CorpusTooSmall { tokens: shard.num_tokens(), needed_tokens });
-        }
-        // Reads all of it once: a shard with another's data, or with a token that no embedding has,
-        // ends here.
-        folder.verify(&Silent)?;
-        let split = self.data.split.divide(shard.num_documents());
-        let part = |name, documents, is_needed| {
-            let samples = Samples::new(Arc::clone(&shard), documents, model.seq_length);
-            if is_needed && samples.is_empty() {
-                return Err(TrainError::SplitTooSmall {
-                    split: self.data.split.to_string(),
-                    part: name,
-                    tokens: samples.num_tokens(),
-                    needed_tokens,
-                });
-            }
-            Ok(samples)
+    /// The loss scale that the precision needs; refuses one that has nothing to scale.
+    fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
+        let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
+            field,
+            value: value.to_string(),
+            expected: expected.to_owned(),
         };
-        let train = part("training", split.train, true)?;
-        let validation = part("validation", split.validation, self.validation.is_some())?;
-        Ok((train, validation))
+        if self.precision != Precision::F16 {
+            return match &self.loss_scale {
+                None => Ok(None),
+                Some(_) => Err(TrainError::LossScaleUnused { precision: self.precision }),
+            };
+        }
+        let config = self.loss_scale.clone().unwrap_or_default();
+        if !(config.min.is_finite() && config.min > 0.0) {
+            return Err(refuse("loss_scale.min", config.min, "must be above 0"));
+        }
+        if !(config.initial.is_finite() && config.initial >= config.min) {
+            return Err(refuse("loss_scale.initial", config.initial, "must be min or more"));
+        }
+        Ok(Some(config))
+    }
+
+    /// What the run asks of its data.
+    fn request(&self, seq_length: usize) -> DataRequest {
+        let global_batch_size = self.batch.global_batch_size.get() as u64;
+        let validation = self.validation.as_ref().map(|config| {
+            config
+                .batches
+                .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size))
+        });
+        DataRequest {
+            seq_length,
+            seed: self.seed,
+            num_samples: self.schedule.train_steps.get() * global_batch_size, // checked before
+            validation,
+        }
     }
 }
 
 impl Gpt2Section {
-    /// The model's sizes with a tokenizer of `tokenizer_vocab_size` tokens.
-    fn resolve(&self, tokenizer_vocab_size: usize) -> Result<Gpt2Config, TrainError> {
+    /// The model's sizes with the tokenizer of the data at `data`, of `tokenizer_vocab_size` tokens.
+    fn resolve(&self, tokenizer_vocab_size: usize, data: &Path) -> Result<Gpt2Config, TrainError> {
         if let Some(written) =
             self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size)
         {
             return Err(TrainError::VocabularyMismatch {
+                path: data.to_owned(),
                 written: written.get(),
                 tokenizer: tokenizer_vocab_size,
             });
         }
-        Ok(Gpt2Config {
+        Ok(self.with_vocab_size(tokenizer_vocab_size))
+    }
+
+    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    pub(crate) fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {
+        Gpt2Config {
             num_layers: self.num_layers.get(),
             hidden_size: self.hidden_size.get(),
             num_attention_heads: self.num_attention_heads.get(),
             seq_length: self.seq_length.get(),
-            vocab_size: tokenizer_vocab_size,
+            vocab_size,
             ffn_hidden_size: self.ffn_hidden_size.map(std::num::NonZero::get),
             hidden_dropout: self.hidden_dropout,
             attention_dropout: self.attention_dropout,
             activation: self.activation,
             layer_norm_epsilon: self.layer_norm_epsilon,
             init_std: self.init_std,
-        })
+        }
     }
 }
 
@@ -392,11 +456,6 @@ impl TrainPlan {
     /// Samples that the first `steps` steps take from the training order.
     pub fn samples_consumed(&self, steps: u64) -> u64 {
         steps * self.train.global_batch_size as u64
-    }
-
-    /// What a checkpoint of step `step` says about where training stands.
-    pub fn training_state(&self, step: u64) -> TrainingState {
-        TrainingState { step, samples_consumed: self.samples_consumed(step), seed: self.seed }
     }
 
     /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.
@@ -414,12 +473,21 @@ impl TrainPlan {
         self.train.sample_ids(self.samples_consumed(step - 1))
     }
 
-    /// What update number `step`, counted from 1, is done with.
-    pub fn step_settings(&self, step: u64) -> StepSettings {
+    /// What step `step`, counted from 1, is done with on rank `rank` of the grid, where it would be
+    /// update number `update` of the optimizer, counted from 1 too.
+    ///
+    /// A step that is skipped is no update: the schedule stands still.
+    pub fn step_settings(&self, step: u64, update: u64, rank: usize) -> StepSettings {
+        let strikes = |kind| self.options.faults.strikes(kind, step, rank);
         StepSettings {
-            learning_rate: self.schedule.for_update(step),
+            learning_rate: self.schedule.for_update(update),
             clip_grad: self.optimizer.clip_grad,
             seed: self.seed,
+            recompute: self.recompute,
+            injected: Injected {
+                nan_loss: strikes(FaultKind::Nan),
+                inf_gradient: strikes(FaultKind::Inf),
+            },
         }
     }
 
@@ -440,10 +508,4 @@ impl TrainPlan {
 /// The divisors of `number` up to 4,096, in ascending order: nobody means a larger one.
 fn divisors(number: usize) -> Vec<usize> {
     (1..=number.min(4096)).filter(|&divisor| number.is_multiple_of(divisor)).collect()
-}
-
-/// What the samples depend on: the content of the shard.
-fn fingerprint(folder: &DataFolder) -> String {
-    let shard = folder.manifest().files.iter().filter(|file| SHARD_FILES.contains(&&*file.name));
-    shard.map(|file| format!("{} {}", file.name, file.xxh3_128)).collect::<Vec<_>>().join(", ")
 }

@@ -21,8 +21,11 @@ use self::record::{Difference, RunRecord};
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, InitRecord, delete_all, read_json, write_json};
+use crate::collective_dump;
+use crate::collective_trace::TRACE_FILE;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
+use crate::tensorboard::TENSORBOARD;
 
 /// Name of the file by which a run folder is known.
 const RUN_FILE: &str = "run.json";
@@ -180,11 +183,8 @@ fn refusal(plan: &TrainPlan, reason: String) -> TrainError {
 /// where that is asked for.
 fn accepted_changes(plan: &TrainPlan, earlier: &RunRecord) -> Result<Vec<Difference>, TrainError> {
     let now = RunRecord::of(plan).as_read();
-    if earlier.data != now.data {
-        return Err(refusal(
-            plan,
-            "it holds another run: the data folder's content differs".to_owned(),
-        ));
+    if let Some(difference) = earlier.data.difference(&now.data) {
+        return Err(refusal(plan, format!("it holds another run: {difference}")));
     }
     if let Some(difference) = other_weights(earlier.init_from.as_ref(), plan) {
         return Err(refusal(plan, format!("it holds another run: {difference}")));
@@ -273,7 +273,12 @@ pub(crate) fn steps_before(out: &Path) -> u64 {
 /// Deletes what a run writes, and nothing else; what makes the folder a run's goes last.
 fn delete(out: &Path) -> Result<(), TrainError> {
     delete_all(&out.join(CHECKPOINTS))?;
-    for file in [METRICS_FILE, SAMPLES_FILE, RUN_FILE].map(|name| out.join(name)) {
+    collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
+    let events = out.join(TENSORBOARD);
+    if events.exists() {
+        fs::remove_dir_all(&events).map_err(|source| TrainError::io("delete", &events, source))?;
+    }
+    for file in [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, RUN_FILE].map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
         }
@@ -314,10 +319,9 @@ fn of_this_run(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<(), TrainErr
         return Err(differs(format!("its tokenizer is {theirs}, and the data's is {ours}")));
     }
     let found = checkpoint.state()?;
-    let expected = plan.training_state(found.step);
     for (what, expected, found) in [
-        ("seed", expected.seed, found.seed),
-        ("samples consumed", expected.samples_consumed, found.samples_consumed),
+        ("seed", plan.seed, found.seed),
+        ("samples consumed", plan.samples_consumed(found.step), found.samples_consumed),
     ] {
         if expected != found {
             let (expected, found) = (expected.to_string(), found.to_string());

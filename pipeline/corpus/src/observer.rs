@@ -20,6 +20,8 @@ pub enum Unit {
     Windows,
     /// Examples of a test set.
     Examples,
+    /// Samples of a training.
+    Samples,
 }
 
 /// Listener of one long piece of work; its stages follow one another, never at the same time.
@@ -42,6 +44,12 @@ pub trait Observer: Sync {
     /// half written.
     fn stop_requested(&self) -> bool {
         false
+    }
+
+    /// The work has failed, as `message` says, and a part of it hangs, so that it cannot return.
+    /// Ends the process, or returns to wait for that part.
+    fn hangs(&self, message: &str) {
+        tracing::error!("{message}");
     }
 }
 

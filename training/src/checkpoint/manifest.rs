@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::initial_weights::InitRecord;
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::data::DataRecord;
+use crate::optim::LossScalerState;
 
 /// `manifest.json` of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ pub struct Manifest {
     pub tokenizer: TokenizerIdentity,
     /// What the samples depend on; `None` where the model comes from another program.
     #[serde(default)]
-    pub data_fingerprint: Option<String>,
+    pub data: Option<DataRecord>,
     /// The weights that training began with, where a seed did not draw them.
     #[serde(default)]
     pub init_from: Option<InitRecord>,
@@ -32,7 +34,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// The version that this crate writes and reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Whether it lists a file of that name.
     #[must_use]
@@ -43,15 +45,19 @@ impl Manifest {
 
 /// `state.json`: where training stands. Everything random is a function of the seed and these
 /// numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingState {
-    /// Optimizer steps done.
+    /// Steps done.
     pub step: u64,
+    /// Updates of the optimizer in them: all but the skipped ones.
+    pub updates: u64,
     /// Samples that those steps took from the training order.
     pub samples_consumed: u64,
     /// Seed of the run.
     pub seed: u64,
+    /// The loss scale and its counters, where the run has one.
+    pub loss_scaler: Option<LossScalerState>,
 }
 
 /// Compares a file of `folder` with its entry in the manifest: size first, which costs nothing.

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::data::DataRecord;
 use crate::optim::AdamW;
 use crate::parallel::{Rank, TensorParallelGroup};
 use crate::parameter_walk::for_each_weight;
@@ -45,7 +46,7 @@ pub struct Snapshot<'a, M> {
     /// The resolved configuration of the run.
     pub config: &'a Value,
     /// What the samples depend on.
-    pub data_fingerprint: &'a str,
+    pub data: &'a DataRecord,
     /// The weights that training began with, where a seed did not draw them.
     pub init_from: Option<&'a InitRecord>,
     /// The parameter table.
@@ -285,7 +286,7 @@ fn write_descriptions<M>(
         step: snapshot.state.step,
         model: snapshot.architecture.clone(),
         tokenizer,
-        data_fingerprint: Some(snapshot.data_fingerprint.to_owned()),
+        data: Some(snapshot.data.clone()),
         init_from: snapshot.init_from.cloned(),
         files,
     };

@@ -70,7 +70,7 @@ pub(super) fn write(
         step: weights.step,
         model: weights.architecture.clone(),
         tokenizer,
-        data_fingerprint: None,
+        data: None,
         init_from: None,
         files,
     };

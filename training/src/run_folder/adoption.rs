@@ -49,8 +49,9 @@ pub(super) fn open(path: &Path, plan: &TrainPlan) -> Result<Checkpoint, TrainErr
         remedy,
     };
     let remedy = "begin a run with its weights by --init-from instead";
-    if checkpoint.manifest().data_fingerprint.as_ref() != Some(&plan.data_fingerprint) {
-        return Err(differs("the data folder's content differs".to_owned(), remedy));
+    let data = checkpoint.manifest().data.as_ref();
+    if let Some(difference) = data.and_then(|data| data.difference(&plan.data)) {
+        return Err(differs(difference, remedy));
     }
     if let Some(difference) = other_weights(checkpoint.manifest().init_from.as_ref(), plan) {
         return Err(differs(difference, remedy));

@@ -8,10 +8,20 @@ use serde_json::Value;
 
 use crate::TrainError;
 use crate::checkpoint::{Checkpoint, InitRecord};
+use crate::data::DataRecord;
 use crate::plan::TrainPlan;
 
 /// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 4] = ["parallel", "batch.micro_batch_size", "validation", "checkpoint"];
+const FREE: [&str; 8] = [
+    "parallel",
+    "batch.micro_batch_size",
+    "recompute",
+    "data.epoch_tokens",
+    "data.repeat",
+    "validation",
+    "checkpoint",
+    "logging",
+];
 
 /// Sections whose values may change where that is asked for.
 const SCHEDULE: [&str; 2] = ["schedule.", "optimizer."];
@@ -21,6 +31,12 @@ const SCHEDULE: [&str; 2] = ["schedule.", "optimizer."];
 pub(super) struct RunRecord {
     /// Version of this crate.
     version: String,
+    /// The commit that the program was built from, where the build was told.
+    #[serde(default)]
+    commit: Option<String>,
+    /// The command line that began the run.
+    #[serde(default)]
+    command: Vec<String>,
     /// The resolved configuration, as last changed.
     config: Value,
     /// What the samples depend on.
@@ -34,11 +50,6 @@ pub(super) struct RunRecord {
     /// What was changed, in order.
     #[serde(default)]
     history: Vec<Change>,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct DataRecord {
-    fingerprint: String,
 }
 
 /// A checkpoint of another run folder.
@@ -74,8 +85,10 @@ impl RunRecord {
     pub(super) fn of(plan: &TrainPlan) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("PIPELINE_COMMIT").map(str::to_owned),
+            command: plan.options.command.clone(),
             config: plan.config.clone(),
-            data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
+            data: plan.data.clone(),
             init_from: plan.init_from.as_ref().map(|weights| weights.record().clone()),
             resumed_from: None,
             history: Vec::new(),
