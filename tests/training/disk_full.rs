@@ -95,7 +95,7 @@ fn lines_that_a_full_disk_does_not_take_wait_and_end_no_run() {
     let messages = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{messages}");
     assert!(
-        messages.contains("metrics.jsonl: File too large (os error 27); its lines wait in memory"),
+        messages.contains("metrics.jsonl: File too large (os error 27); what it would hold waits"),
         "{messages}"
     );
     assert!(messages.contains("step 10 is not saved: cannot write "), "{messages}");

@@ -8,25 +8,19 @@
 //! wait in memory until it has: a full disk is no end of a run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use tracing::error;
 
 use crate::TrainError;
-use crate::error::is_no_room;
+use crate::patient_file::PatientFile;
 
 /// Writer of a log.
 #[derive(Debug)]
 pub(crate) struct JsonLines {
-    path: PathBuf,
-    file: File,
-    /// What the disk had no room for.
-    waiting: Vec<u8>,
-    /// Whether that was told.
-    is_told: bool,
+    file: PatientFile,
 }
 
 impl JsonLines {
@@ -50,7 +44,7 @@ impl JsonLines {
             .map_err(|source| TrainError::io("open", path, source))?;
         let kept = bytes_until(&file, path, done_steps, keeps)?;
         file.set_len(kept).map_err(|source| TrainError::io("write", path, source))?;
-        Ok(Self { path: path.to_owned(), file, waiting: Vec::new(), is_told: false })
+        Ok(Self { file: PatientFile::new(path, file) })
     }
 
     /// Reads the log at `path` as [`open`](Self::open) does, and changes nothing. A log that is not
@@ -77,47 +71,18 @@ impl JsonLines {
     ///
     /// When the disk does not take it.
     pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
-        self.write_waiting()
-            .and_then(|()| self.file.sync_data())
-            .map_err(|source| TrainError::io("write", &self.path, source))
+        self.file.sync()
     }
 
-    /// Writes one line. Where there is no room for it, it waits for the next one or for
-    /// [`sync`](Self::sync).
+    /// Writes one line, as soon as there is room for it.
     ///
     /// # Errors
     ///
     /// When the line cannot be written for another reason.
     pub(crate) fn push<T: Serialize>(&mut self, line: &T) -> Result<(), TrainError> {
-        serde_json::to_writer(&mut self.waiting, line).expect("lines are plain data");
-        self.waiting.push(b'\n');
-        match self.write_waiting() {
-            Ok(()) => {
-                self.is_told = false;
-                Ok(())
-            }
-            Err(error) if is_no_room(&error) => {
-                if !std::mem::replace(&mut self.is_told, true) {
-                    let path = self.path.display();
-                    error!("{path}: {error}; its lines wait in memory until there is room");
-                }
-                Ok(())
-            }
-            Err(source) => Err(TrainError::io("write", &self.path, source)),
-        }
-    }
-
-    /// Writes what waits; what a full disk took of it does not wait any more.
-    fn write_waiting(&mut self) -> io::Result<()> {
-        while !self.waiting.is_empty() {
-            match self.file.write(&self.waiting) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => drop(self.waiting.drain(..written)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        let mut json = serde_json::to_vec(line).expect("lines are plain data");
+        json.push(b'\n');
+        self.file.push(&json)
     }
 }
 

@@ -39,6 +39,7 @@ pub mod parallel;
 mod parameter_walk;
 pub mod parameters;
 pub mod pass;
+mod patient_file;
 pub mod plan;
 mod rank_threads;
 mod report;
