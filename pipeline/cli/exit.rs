@@ -84,7 +84,6 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Collective(_)
-        | TrainError::InjectedDeath { .. }
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,
