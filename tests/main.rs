@@ -7,6 +7,7 @@ mod collective;
 mod curation;
 mod demo;
 mod evaluation;
+mod generation;
 mod inference;
 mod kernels;
 mod micro_gpt2;

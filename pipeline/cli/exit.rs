@@ -83,6 +83,7 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Io { action, source, .. } => io_code(action, source),
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
+        TrainError::Stopped => STOPPED,
         TrainError::Collective(_)
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,

@@ -257,6 +257,7 @@ fn plural(unit: Unit) -> &'static str {
         Unit::Steps => "steps",
         Unit::Windows => "windows",
         Unit::Examples => "examples",
+        Unit::Samples => "samples",
     }
 }
 

@@ -1,20 +1,21 @@
 //! `pipeline train`: a data folder to a trained model, through [`training::train`].
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::Args;
-use corpus::MANIFEST;
 use serde::Serialize;
+use training::data::WeightedPath;
 use training::{
     FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
-use crate::exit::{self, Usage};
+use crate::exit;
 use crate::numbers::{count, positive};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
@@ -43,9 +44,16 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Data folder that `pipeline dedup` made.
-    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
-    data: Option<PathBuf>,
+    /// Data folder that `pipeline dedup` made, or a Megatron shard by its path without .bin; may be
+    /// given more than once, and with weights.
+    ///
+    /// Without weights all data is one, drawn in proportion to its size. DIR:WEIGHT makes a blend:
+    /// each has its share of the samples at every moment of the run, and one that ends is repeated,
+    /// as data.repeat says. Weights need not add up to 1; 0 leaves out. The sources of a folder that
+    /// was curated with weights are a blend in themselves, of which WEIGHT is divided. A shard needs
+    /// data.tokenizer. A path that holds a colon is taken as it is where it exists.
+    #[arg(long, value_name = "DIR[:WEIGHT]", required_unless_present = "dry_run")]
+    data: Vec<OsString>,
 
     /// Run folder.
     #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
@@ -63,7 +71,8 @@ pub(crate) struct TrainArgs {
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
     /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
-    /// every epoch.
+    /// every epoch. Sources of a blend are numbered one behind the other, in the order of --data.
+    /// With data.order = "megatron" k counts through the shuffled documents of all epochs.
     #[arg(long)]
     log_samples: bool,
 
@@ -107,28 +116,23 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let Some(data) = &args.data else {
+    if args.data.is_empty() {
         let plan = resolved.config.summary().context("cannot plan the run")?;
         written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
-    };
-    if !data.join(MANIFEST).is_file() {
-        bail!(Usage(anyhow!(
-            "--data {}: no data folder there, for it has no {MANIFEST}; \
-             make one with `pipeline dedup`",
-            data.display()
-        )));
     }
     let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
+    let data = args.data.iter().map(|data| WeightedPath::parse(data)).collect();
     let options = RunOptions {
         resume,
         log_samples: args.log_samples,
         trace_collectives: args.trace_collectives,
         faults: args.inject.clone().into(),
         command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-        ..RunOptions::new(data.clone(), args.out.clone().unwrap_or_default())
+        ..RunOptions::blend(data, args.out.clone().unwrap_or_default())
     };
-    let plan = resolved.config.validate(options).context("cannot start training")?;
+    let plan =
+        resolved.config.validate_observed(options, progress).context("cannot start training")?;
     if args.dry_run {
         written.print(&TrainDryRun::of(plan.summary(), args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);

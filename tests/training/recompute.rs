@@ -90,3 +90,22 @@ fn run_may_change_between_both_ways_when_it_goes_on() {
         assert_eq!(logged_samples(&out), logged_samples(&unbroken));
     }
 }
+
+/// burn frees graphs that no tensor holds when any thread has ended a backward pass: a pass must
+/// not let go of its own before it is done.
+#[test]
+fn gradients_stay_whole_while_other_threads_take_theirs() {
+    let dims = ParallelDims::one_replica(2);
+    let expected = gradients(dims, Precision::F32, Recompute::None);
+    std::thread::scope(|scope| {
+        for recompute in [Recompute::Layer, Recompute::Layer, Recompute::None] {
+            let expected = &expected;
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let found = gradients(dims, Precision::F32, recompute);
+                    assert!(found == *expected, "{recompute:?}, round {round}");
+                }
+            });
+        }
+    });
+}

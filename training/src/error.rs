@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corpus::CorpusError;
 
 use crate::backend::Precision;
+use crate::data::DataError;
 use crate::parallel::RankPlace;
 use crate::parallel::collective::{CollectiveCall, CollectiveError};
 
@@ -143,7 +144,18 @@ pub enum TrainError {
 
     /// The data folder cannot be used.
     #[error(transparent)]
-    Corpus(#[from] CorpusError),
+    Corpus(CorpusError),
+
+    /// The data does not make a run.
+    #[error(transparent)]
+    Data(#[from] DataError),
+
+    /// The observer asked to stop before the first step.
+    #[error(
+        "stopped by a signal before the first step; nothing is lost, and the same command begins \
+         again"
+    )]
+    Stopped,
 
     /// The weights that divide documents into training, validation and test are none.
     #[error("split \"{written}\": {reason}")]
@@ -200,10 +212,13 @@ pub enum TrainError {
 
     /// The configuration's vocabulary is not the data's.
     #[error(
-        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens; leave \
-         vocab_size out to take it from there"
+        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens ({}); leave \
+         vocab_size out to take it from there",
+        path.display()
     )]
     VocabularyMismatch {
+        /// The data folder or shard.
+        path: PathBuf,
         /// `vocab_size` as it was written.
         written: usize,
         /// Tokens of the tokenizer that made the data.
@@ -401,6 +416,56 @@ pub enum TrainError {
         found: Vec<usize>,
     },
 
+    /// A text that should be gone on with is longer than the model sees.
+    #[error(
+        "the prompt has {tokens} tokens, and the model sees {seq_length} at most; shorten it, or \
+         give its last part"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens that the model sees.
+        seq_length: usize,
+    },
+
+    /// A token of a text that should be gone on with is none of the model's.
+    #[error("the prompt has token {token}, and the model has {vocab_size} tokens")]
+    PromptToken {
+        /// The first such token.
+        token: u32,
+        /// Tokens of the model's vocabulary.
+        vocab_size: usize,
+    },
+
+    /// The machine cannot hold the model with what it keeps of the texts that it writes.
+    #[error(
+        "the weights take {}, and what is kept of {samples} text{} of {capacity} tokens {}; this \
+         machine has {}; ask for fewer samples or tokens",
+        gibibytes(*weights),
+        if *samples == 1 { "" } else { "s" },
+        gibibytes(*kept),
+        gibibytes(*present)
+    )]
+    GenerationTooLarge {
+        /// Bytes of the weights.
+        weights: u64,
+        /// Bytes of keys and values.
+        kept: u64,
+        /// Texts side by side.
+        samples: usize,
+        /// Tokens of each that are kept.
+        capacity: usize,
+        /// Bytes of memory.
+        present: u64,
+    },
+
+    /// The model gives logits from which no token can be drawn.
+    #[error("the model's logits at position {position} are no numbers; its weights are not usable")]
+    Logits {
+        /// The place of the token that should be drawn, counted from 0.
+        position: usize,
+    },
+
     /// A tensor does not hold 32-bit floats.
     #[error("{}: tensor {name} has type {found}, only F32 is read", path.display())]
     TensorType {
@@ -441,6 +506,16 @@ pub enum NonFinite {
     /// Weights that the step left; they are not saved.
     #[error("its update left weights that are no numbers")]
     Weights,
+}
+
+/// A request to stop is one error, wherever it was heard.
+impl From<CorpusError> for TrainError {
+    fn from(error: CorpusError) -> Self {
+        match error {
+            CorpusError::Stopped => Self::Stopped,
+            other => Self::Corpus(other),
+        }
+    }
 }
 
 impl TrainError {

@@ -16,7 +16,7 @@
 //!
 //! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
 //! called, how it is shaped, split and started. [`inference`] computes losses under a trained
-//! model.
+//! model, and [`generation`] has it write on.
 
 pub mod architecture;
 pub mod backend;
@@ -28,6 +28,7 @@ pub mod data;
 mod diagnosis;
 pub mod error;
 pub mod faults;
+pub mod generation;
 pub mod inference;
 mod json_lines;
 pub mod metrics;
@@ -39,6 +40,7 @@ mod parameter_walk;
 pub mod parameters;
 pub mod pass;
 pub mod plan;
+mod rank_threads;
 mod report;
 mod run_folder;
 mod running_score;

@@ -33,7 +33,8 @@ pub struct PassSettings {
 ///
 /// # Panics
 ///
-/// When another rank fails; [`launch`](crate::parallel::launch) makes an error of it.
+/// When another rank fails, or a parameter got no gradient; [`launch`](crate::parallel::launch)
+/// makes an error of it.
 pub fn forward_backward<B, M>(
     model: &M,
     batch: &Batch,
@@ -45,10 +46,12 @@ where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
-    match settings.recompute {
+    let loss = match settings.recompute {
         Recompute::None => through_one_graph(model, batch, settings, gradients, timers),
         Recompute::Layer => layer_by_layer(model, batch, settings, gradients, timers),
-    }
+    };
+    gradients.end_micro_batch();
+    loss
 }
 
 fn through_one_graph<B, M>(

@@ -18,6 +18,7 @@ use crate::TrainError;
 use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
 use crate::collective_dump;
 use crate::collective_trace::TRACE_FILE;
+use crate::data::DataRecord;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
 use crate::tensorboard::TENSORBOARD;
@@ -33,11 +34,12 @@ const LOCK_FILE: &str = ".lock";
 const ENOLCK: i32 = 37;
 
 /// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 7] = [
+const FREE: [&str; 8] = [
     "parallel",
     "batch.micro_batch_size",
     "recompute",
     "data.epoch_tokens",
+    "data.repeat",
     "validation",
     "checkpoint",
     "logging",
@@ -58,11 +60,6 @@ struct RunRecord {
     config: Value,
     /// What the samples depend on.
     data: DataRecord,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct DataRecord {
-    fingerprint: String,
 }
 
 /// A run folder that no other process trains into for as long as this value lives.
@@ -219,7 +216,7 @@ impl RunRecord {
             commit: option_env!("PIPELINE_COMMIT").map(str::to_owned),
             command: plan.options.command.clone(),
             config: plan.config.clone(),
-            data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
+            data: plan.data.clone(),
         }
     }
 
@@ -232,8 +229,8 @@ impl RunRecord {
 
     /// The first thing that makes two runs different, in the user's words.
     fn difference(&self, other: &Self) -> Option<String> {
-        if self.data != other.data {
-            return Some("the data folder's content differs".to_owned());
+        if let Some(difference) = self.data.difference(&other.data) {
+            return Some(difference);
         }
         first_difference("", Some(&self.config), Some(&other.config))
     }

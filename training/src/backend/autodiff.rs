@@ -62,7 +62,9 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         let device = gradients.first().map(|gradient| B::float_device(gradient));
         let device = device.expect("at least one output");
         let zero = B::float_zeros([1].into(), &device, FloatDType::F32);
-        let nodes = outputs.map(|output| output.node);
+        // By reference: a graph whose last tensor is dropped before the new node is registered can
+        // be freed by another thread's backward pass, and its gradients are lost without a word.
+        let nodes = outputs.each_ref().map(|output| output.node.clone());
         match WithGradients.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(gradients, zero),
             OpsKind::UnTracked(prep) => prep.finish(zero),

@@ -8,12 +8,15 @@
 //! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
 //!   graph. [`cpu`] does it for [`Cpu`].
 //!
+//! [`IncrementalKernels`] are what generating text needs beside them.
+//!
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
 mod autodiff;
 pub mod cpu;
 mod functions;
+mod incremental;
 mod precision;
 
 use burn::tensor::FloatDType;
@@ -23,6 +26,7 @@ pub use functions::{
     bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm,
     with_gradient, with_gradients,
 };
+pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
 use serde::{Deserialize, Serialize};
 

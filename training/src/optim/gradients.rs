@@ -35,6 +35,8 @@ pub struct GradientBuffer {
     ranges: Vec<Range<usize>>,
     /// Whether a parameter has got a gradient in this global batch.
     is_filled: Vec<bool>,
+    /// Whether a parameter has got a gradient in this micro-batch.
+    is_seen: Vec<bool>,
 }
 
 impl GradientBuffer {
@@ -52,6 +54,7 @@ impl GradientBuffer {
             index: ParameterIndex::new(specs),
             values: vec![0.0; end],
             is_filled: vec![false; ranges.len()],
+            is_seen: vec![false; ranges.len()],
             ranges,
         }
     }
@@ -82,6 +85,17 @@ impl GradientBuffer {
     {
         let path = path.iter().map(|&name| name.to_owned()).collect();
         part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path });
+    }
+
+    /// Ends a micro-batch.
+    ///
+    /// # Panics
+    ///
+    /// When a parameter got no gradient from it: every parameter takes part in every loss, and one
+    /// that a graph has lost must not pass for 0.
+    pub fn end_micro_batch(&mut self) {
+        assert!(self.is_seen.iter().all(|&seen| seen), "every parameter has a gradient");
+        self.is_seen.fill(false);
     }
 
     /// Makes the first number infinite, as an overflow would: for tests.
@@ -129,6 +143,7 @@ impl GradientBuffer {
     fn add_to(&mut self, index: usize, addend: &[f32]) {
         let sum = &mut self.values[self.ranges[index].clone()];
         assert_eq!(sum.len(), addend.len(), "as many gradients as weights");
+        self.is_seen[index] = true;
         let chunks = sum.par_chunks_mut(CHUNK).zip(addend.par_chunks(CHUNK));
         if self.is_filled[index] {
             chunks.for_each(|(sum, addend)| {

@@ -9,7 +9,9 @@ use burn::tensor::Tensor;
 
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
-use crate::backend::{Precision, TpBackend, bias_add, bias_dropout_add, convert};
+use crate::backend::{
+    IncrementalKernels, Precision, TpBackend, bias_add, bias_dropout_add, convert, row_product,
+};
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
 
@@ -99,6 +101,26 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     /// As [`forward`](Self::forward).
     pub fn product(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
         matrix_product(copy_to_region(input, &self.region), self.weight.val())
+    }
+}
+
+impl<B: IncrementalKernels> ColumnParallelLinear<B> {
+    /// [`product`](Self::product), each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// When shapes disagree.
+    pub fn product_by_row(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        row_product(input, self.weight.val())
+    }
+
+    /// [`forward`](Self::forward), each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// When shapes disagree.
+    pub fn forward_by_row(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        self.product_by_row(input) + self.bias.val().unsqueeze()
     }
 }
 
@@ -199,6 +221,18 @@ impl<B: TpBackend> RowParallelLinear<B> {
     /// The sum of all ranks' `X_i A_i`.
     fn reduced_product(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
         reduce_from_region(matrix_product(input, self.weight.val()), &self.region)
+    }
+}
+
+impl<B: IncrementalKernels> RowParallelLinear<B> {
+    /// `residual + forward(input)`, each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn forward_onto_by_row(&self, residual: Tensor<B, 3>, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        let product = reduce_from_region(row_product(input, self.weight.val()), &self.region);
+        bias_dropout_add(product, self.bias.val(), residual, None)
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bias_add;
 pub mod bias_gelu;
+pub mod cached_attention;
 pub mod causal_softmax;
 mod column_sums;
 pub mod convert;
@@ -13,6 +14,7 @@ pub mod head;
 pub mod layer_norm;
 pub mod lookup;
 pub mod matrix;
+pub mod row_product;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
@@ -20,11 +22,14 @@ use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, Shape, TensorData};
 use burn_flex::{Flex, FlexTensor};
 
+use self::cached_attention::KeyValues;
 use self::causal_softmax::AttentionShape;
 use self::column_sums::column_sums;
 use self::convert::convert;
 use self::vector::Vector;
-use super::{Activation, HeadExtras, HeadOutput, Precision, TpKernels};
+use super::{
+    Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
+};
 use crate::parallel::collective::{Message, ReduceOp};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
@@ -235,6 +240,61 @@ impl TpKernels for Flex {
             return tensor;
         }
         in_place(tensor, |values| values.iter_mut().for_each(|value| *value *= factor))
+    }
+}
+
+impl IncrementalKernels for Flex {
+    type KeyValues = KeyValues;
+
+    fn key_values(shape: KeyValueShape, _device: &Self::Device) -> KeyValues {
+        KeyValues::new(shape)
+    }
+
+    fn select_rows(key_values: &mut KeyValues, rows: &[usize]) {
+        key_values.select_rows(rows);
+    }
+
+    fn row_product(input: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (input, weight) = (Values::of(&input), Values::of(&weight));
+        let ([rows, seq, k], n) = ([0, 1, 2].map(|dim| input.shape()[dim]), weight.shape()[1]);
+        let product = row_product::multiply(Vector::best(), &input, &weight, k, n);
+        tensor(product, Shape::from([rows, seq, n]))
+    }
+
+    fn cached_attention(
+        query_key_value: FloatTensor<Self>,
+        key_values: &mut KeyValues,
+        scale: f64,
+    ) -> FloatTensor<Self> {
+        let query_key_value = Values::of(&query_key_value);
+        let [rows, seq, width] = [0, 1, 2].map(|dim| query_key_value.shape()[dim]);
+        let context = key_values.attend(Vector::best(), &query_key_value, scale as f32);
+        tensor(context, Shape::from([rows, seq, width / 3]))
+    }
+
+    fn logits(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> Vec<f32> {
+        let (hidden, table) = (Values::of(&hidden), Values::of(&weight));
+        let (rows, width) = (hidden.shape()[0], table.shape()[1]);
+        let mut logits = vec![f32::NEG_INFINITY; rows * vocabulary.rows];
+        if vocabulary.tokens > 0 {
+            let table = &table[..vocabulary.tokens * width];
+            let scored = row_product::multiply_transposed(
+                Vector::best(),
+                &hidden,
+                table,
+                width,
+                vocabulary.tokens,
+            );
+            let rows = scored.chunks_exact(vocabulary.tokens);
+            for (logits, scored) in logits.chunks_exact_mut(vocabulary.rows).zip(rows) {
+                logits[..vocabulary.tokens].copy_from_slice(scored);
+            }
+        }
+        logits
     }
 }
 
