@@ -85,7 +85,6 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Stopped => STOPPED,
         TrainError::Collective(_)
-        | TrainError::InjectedDeath { .. }
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,
