@@ -19,7 +19,7 @@ use training::checkpoint::Checkpoint;
 use training::generation::{Finish, GenerationRequest, Generator, Sampling};
 
 use self::printer::Printer;
-use self::report::{GenerationPlan, GenerationReport};
+use self::report::{GenerationPlan, GenerationReport, Prompt};
 use crate::dry_run::plan_table;
 use crate::exit::Usage;
 use crate::numbers::{at_least_0, count, share};
@@ -143,7 +143,8 @@ pub(crate) fn run(
     let (texts, speed) =
         generator.generate(&request, progress, &mut |text, token| printer.token(text, token))?;
     progress.finish();
-    let report = GenerationReport::new(plan, &prompt, texts, speed, &*model.tokenizer);
+    let prompt = Prompt { text: &prompt, tokens: &request.prompt };
+    let report = GenerationReport::new(plan, prompt, texts, speed, &*model.tokenizer);
     printer.finish(&report)?;
     info!("{}", report.speed_line());
     if progress.stop_requested() && report.has_finish(Finish::Stopped) {
