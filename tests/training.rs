@@ -12,6 +12,7 @@ mod loss_scale;
 mod metrics;
 mod mixed_precision;
 mod optimizer;
+mod planner;
 mod program;
 mod recompute;
 mod reference_run;

@@ -87,7 +87,6 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::NotSaved { .. }
         | TrainError::NoRoom { .. }
         | TrainError::Collective(_)
-        | TrainError::InjectedDeath { .. }
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,

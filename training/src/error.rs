@@ -8,7 +8,7 @@ use corpus::CorpusError;
 use crate::backend::Precision;
 use crate::data::DataError;
 use crate::parallel::RankPlace;
-use crate::parallel::collective::CollectiveError;
+use crate::parallel::collective::{CollectiveCall, CollectiveError};
 
 /// An error of the `training` crate.
 #[derive(Debug, thiserror::Error)]
@@ -97,12 +97,17 @@ pub enum TrainError {
     },
 
     /// One rank panicked; the others were stopped.
-    #[error("{place} panicked: {message}")]
+    #[error(
+        "{place} panicked: {message}{}",
+        last_call.as_ref().map_or_else(String::new, |call| format!(", after {call}"))
+    )]
     RankPanicked {
         /// The first rank that failed.
         place: RankPlace,
         /// The panic's message.
         message: String,
+        /// The last collective that it issued, if it ever issued one.
+        last_call: Option<Box<CollectiveCall>>,
     },
 
     /// The operating system refused a thread for a rank.
@@ -260,13 +265,6 @@ pub enum TrainError {
         written: String,
         /// What is wrong with it, and what would be right.
         reason: String,
-    },
-
-    /// A rank ended because `--inject die@…` said so.
-    #[error("step {step}: died of an injected fault")]
-    InjectedDeath {
-        /// The step, counted from 1.
-        step: u64,
     },
 
     /// The run folder holds something that this run must not overwrite.

@@ -58,5 +58,5 @@ pub use error::TrainError;
 pub use faults::{Fault, FaultKind, Faults};
 pub use plan::{Resume, RunOptions, TrainPlan};
 pub use report::{FINAL_STEPS, TrainReport};
-pub use summary::{BytesPerRank, PlanSummary};
+pub use summary::{BytesPerRank, MessageTotal, ParametersByPart, PlanSummary};
 pub use train::train;
