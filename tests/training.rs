@@ -1,9 +1,12 @@
 //! The training crate: from configuration to checkpoint.
 
+mod blend;
 mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
+mod foreign_shards;
+mod megatron_order;
 mod optimizer;
 mod program;
 mod reference_run;
