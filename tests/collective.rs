@@ -4,8 +4,12 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use training::TrainError;
-use training::parallel::collective::{CollectiveError, ReduceOp};
-use training::parallel::{ParallelDims, Rank, launch, launch_with_timeout};
+use training::parallel::collective::{
+    CallTotal, CollectiveError, Message, REMEMBERED_CALLS, ReduceOp,
+};
+use training::parallel::{
+    ParallelDims, Rank, RankPlace, Watch, launch, launch_watched, launch_with_timeout,
+};
 
 /// How long ranks wait for one that will not come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,9 +56,9 @@ fn gather_and_broadcast_give_every_rank_the_same() {
         let results = launch(ParallelDims::one_replica(size), |rank| {
             let collective = rank.tensor_parallel.collective();
             let own = rank.index() as f32;
-            let gathered = collective.all_gather("gather", &[own, own + 0.5])?;
+            let gathered = collective.all_gather("gather".into(), &[own, own + 0.5])?;
             let mut sent = [own; 2];
-            collective.broadcast("broadcast", &mut sent, size - 1)?;
+            collective.broadcast("broadcast".into(), &mut sent, size - 1)?;
             collective.barrier("barrier")?;
             Ok((gathered, sent))
         });
@@ -103,7 +107,10 @@ fn a_rank_that_panics_ends_all_at_once() {
         reduce(&rank, "second", 3);
         Ok(())
     });
-    assert_eq!(error.to_string(), "rank 2 panicked: out of luck");
+    assert_eq!(
+        error.to_string(),
+        "rank 2 panicked: out of luck, after all_reduce(sum) \"first\" (call 0, 3 numbers)"
+    );
 }
 
 #[test]
@@ -129,7 +136,8 @@ fn a_rank_that_hangs_ends_the_others_in_time() {
         }
         let mut buffer = [1.0; 24];
         let collective = rank.tensor_parallel.collective();
-        let result = collective.all_reduce("layer.attention.f", &mut buffer, ReduceOp::Sum);
+        let result =
+            collective.all_reduce("layer.attention.f".into(), (&mut buffer).into(), ReduceOp::Sum);
         gave_up.open();
         Ok(result?)
     });
@@ -229,8 +237,8 @@ const GRID: ParallelDims = ParallelDims { tensor: 2, data: 2 };
 fn ranks_of_a_grid_meet_in_rows_and_in_columns() {
     let results = launch(GRID, |rank| {
         let own = [rank.index() as f32];
-        let replica = rank.tensor_parallel.collective().all_gather("replica", &own)?;
-        let part = rank.data_parallel.collective().all_gather("part", &own)?;
+        let replica = rank.tensor_parallel.collective().all_gather("replica".into(), &own)?;
+        let part = rank.data_parallel.collective().all_gather("part".into(), &own)?;
         Ok((rank.index(), rank.is_main(), replica, part))
     });
     assert_eq!(
@@ -262,7 +270,8 @@ fn a_rank_that_fails_ends_the_whole_grid_at_once() {
         }
         // Rank 0 waits for rank 2 alone, which waits for rank 3.
         reduce(&rank, "layer.mlp.g", 8);
-        rank.data_parallel.collective().all_reduce("gradients", &mut [0.0], ReduceOp::Sum)?;
+        let collective = rank.data_parallel.collective();
+        collective.all_reduce("gradients".into(), (&mut [0.0]).into(), ReduceOp::Sum)?;
         Ok(())
     });
     let message = error.unwrap_err().to_string();
@@ -275,7 +284,8 @@ fn ranks_that_come_apart_between_replicas_are_named_by_their_places() {
     let error = launch_with_timeout(GRID, FOREVER, |rank| {
         let numbers = if rank.data_parallel.rank() == 0 { 8 } else { 9 };
         let mut buffer = vec![0.0; numbers];
-        rank.data_parallel.collective().all_reduce("gradients", &mut buffer, ReduceOp::Sum)?;
+        let collective = rank.data_parallel.collective();
+        collective.all_reduce("gradients".into(), (&mut buffer).into(), ReduceOp::Sum)?;
         Ok(())
     });
     let message = error.unwrap_err().to_string();
@@ -304,4 +314,123 @@ fn a_barrier_waits_for_as_long_as_every_rank_lives() {
         Ok(rank.tensor_parallel.collective().barrier("checkpoint.written")?)
     });
     assert!(results.is_ok(), "{results:?}");
+}
+
+#[test]
+fn each_rank_remembers_its_latest_calls_and_counts_all_of_a_step() {
+    let numbers = 5;
+    let results = launch(GRID, |rank| {
+        rank.calls.begin_step(3);
+        for _ in 0..100 {
+            reduce(&rank, "layer.mlp.g", numbers);
+        }
+        let message = Message { name: "half", number_bytes: 2 };
+        let collective = rank.data_parallel.collective();
+        collective.all_reduce(message, (&mut [0.0; 7]).into(), ReduceOp::Sum)?;
+        let totals = rank.calls.take_totals();
+        assert!(rank.calls.take_totals().is_empty(), "they were taken");
+        Ok((rank.calls.recent(), totals, rank.calls.time_spent()))
+    });
+    for (recent, totals, time_spent) in results.unwrap() {
+        assert_eq!(recent.len(), REMEMBERED_CALLS);
+        let (last, others) = recent.split_last().unwrap();
+        let sequences = others.iter().map(|logged| logged.call.sequence);
+        assert!(sequences.eq(100 - others.len() as u64..100));
+        assert!(others.iter().all(|logged| logged.group == "tensor"));
+        assert_eq!((last.group, last.call.sequence, last.step), ("data", 0, 3));
+        assert_eq!(
+            last.call.to_string(),
+            "all_reduce(sum) \"half\" (call 0, 7 numbers, 2 bytes each)"
+        );
+        for logged in &recent {
+            assert!(logged.ended.unwrap() >= logged.started);
+        }
+        assert!(time_spent > Duration::ZERO);
+        let total = |calls, numbers, bytes| CallTotal { calls, numbers, bytes };
+        let expected = [("half", total(1, 7, 14)), ("layer.mlp.g", total(100, 500, 2000))];
+        assert_eq!(totals, expected.map(|(name, total)| (name.to_owned(), total)).into());
+    }
+}
+
+#[test]
+fn a_group_of_one_exchanges_nothing() {
+    let results = launch(ParallelDims::one_replica(1), |rank| {
+        reduce(&rank, "layer.mlp.g", 5);
+        rank.any("stop", false)?;
+        Ok((rank.calls.recent().len(), rank.calls.take_totals().len()))
+    });
+    assert_eq!(results.unwrap(), [(0, 0)]);
+}
+
+#[test]
+fn a_failure_is_told_with_what_every_rank_was_waiting_in() {
+    let (seen, gave_up) = (Mutex::new(Vec::new()), Gate::default());
+    let on_failure = |ranks: &[Rank], error: &TrainError| {
+        let latest = |rank: &Rank| rank.calls.recent().last().cloned();
+        seen.lock()
+            .unwrap()
+            .push((error.to_string(), ranks.iter().map(latest).collect::<Vec<_>>()));
+    };
+    let watch = Watch { timeout: PATIENCE, on_failure: &on_failure, ..Watch::default() };
+    let result = launch_watched(ParallelDims::one_replica(3), &watch, |rank| {
+        reduce(&rank, "first", 3);
+        if rank.index() == 1 {
+            gave_up.wait();
+            return Ok(());
+        }
+        let collective = rank.tensor_parallel.collective();
+        let result = collective.all_reduce("second".into(), (&mut [1.0; 4]).into(), ReduceOp::Sum);
+        gave_up.open();
+        Ok(result?)
+    });
+    let seen = seen.into_inner().unwrap();
+    let [(message, latest)] = seen.as_slice() else { panic!("told once: {seen:?}") };
+    assert_eq!(*message, result.unwrap_err().to_string());
+    for (rank, logged) in latest.iter().enumerate() {
+        let logged = logged.as_ref().unwrap();
+        let (name, is_pending) = if rank == 1 { ("first", false) } else { ("second", true) };
+        assert_eq!((logged.call.name.as_str(), logged.ended.is_none()), (name, is_pending));
+    }
+}
+
+#[test]
+fn vectors_and_slices_get_the_same_sums() {
+    // Below and above the size from which ranks share the work, more numbers than before and fewer.
+    let sizes = [40_000, 3, 20_000, 50_001, 17_000];
+    let results = launch(ParallelDims::one_replica(3), |rank| {
+        let mut sums = Vec::new();
+        for size in sizes {
+            let own = |i: usize| 0.1 * (rank.index() + 1) as f32 + 1e-3 * i as f32;
+            let mut vector: Vec<f32> = (0..size).map(own).collect();
+            let mut slice = vector.clone();
+            rank.tensor_parallel.all_reduce("vector", &mut vector, ReduceOp::Sum);
+            rank.tensor_parallel.all_reduce("slice", slice.as_mut_slice(), ReduceOp::Sum);
+            assert_eq!((vector.len(), &vector), (size, &slice));
+            sums.push(vector);
+        }
+        Ok(sums)
+    });
+    let results = results.unwrap();
+    assert!(results[1..].iter().all(|sums| *sums == results[0]));
+}
+
+#[test]
+fn a_rank_that_does_not_return_after_a_failure_is_told() {
+    let (told, was_told) = (Mutex::new(Vec::new()), Gate::default());
+    let on_hang = |failure: &TrainError, places: &[RankPlace]| {
+        let ranks: Vec<_> = places.iter().map(|place| place.rank()).collect();
+        told.lock().unwrap().push((failure.to_string(), ranks));
+        was_told.open();
+    };
+    let patience = Duration::from_millis(50);
+    let watch = Watch { timeout: patience, on_hang: &on_hang, ..Watch::default() };
+    let error = launch_watched(ParallelDims::one_replica(3), &watch, |rank| {
+        if rank.index() == 1 {
+            was_told.wait(); // would be for ever
+            return Ok(());
+        }
+        Err(TrainError::UnknownParameter { path: "nowhere".to_owned() })
+    });
+    let message = error.map(|_: Vec<()>| ()).unwrap_err().to_string();
+    assert_eq!(*told.lock().unwrap(), [(message, vec![1])], "once");
 }

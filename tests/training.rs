@@ -5,22 +5,38 @@ mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
+mod disk_full;
+mod faults;
 mod foreign_shards;
+mod hugging_face;
+mod killed;
+mod loss_scale;
 mod megatron_order;
+mod metrics;
+mod mixed_precision;
 mod optimizer;
+mod planner;
 mod program;
+mod recompute;
 mod reference_run;
+mod resume;
 mod runs;
+mod schedule_resume;
+mod tensorboard;
+mod trace;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
 use corpus::{CorpusError, DataFolder, DataManifest, Existing, Observer, Silent, Unit};
 use tempfile::TempDir;
 use training::config::{ModelConfig, TrainConfig};
+use training::parallel::Rank;
 use training::plan::{RunOptions, TrainPlan};
+use training::timers::StepTimers;
 use training::{TrainError, TrainReport, train};
 
 /// A vocabulary without text: only its size matters here.
@@ -193,6 +209,11 @@ fn logged_samples(run: &Path) -> Vec<Vec<u64>> {
             serde_json::from_value(line["sample_ids"].clone()).unwrap()
         })
         .collect()
+}
+
+/// Timers that nobody reads.
+fn timers(rank: &Rank) -> StepTimers {
+    StepTimers::new(Arc::clone(&rank.calls))
 }
 
 /// Sets how many ranks share the model, and how many copies of it there are.

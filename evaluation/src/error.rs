@@ -80,7 +80,7 @@ pub enum EvalError {
     /// The checkpoint's tokenizer makes tokens that its model does not know.
     #[error(
         "tokenizer {tokenizer} gives token {token}, but the model has {vocab_size} tokens; \
-         evaluate with the tokenizer that the model was trained with"
+         use the tokenizer that the model was trained with"
     )]
     UnknownToken {
         /// Name of the tokenizer.
@@ -93,7 +93,7 @@ pub enum EvalError {
     /// The checkpoint's tokenizer has changed since training.
     #[error(
         "tokenizer {name} has fingerprint {found}, but the model was trained with {expected}; \
-         evaluate with the tokenizer that the model was trained with"
+         use the tokenizer that the model was trained with"
     )]
     OtherTokenizer {
         /// Name of the tokenizer.

@@ -131,7 +131,7 @@ fn toml_of(value: &Value) -> String {
 }
 
 /// A plan as lines of names and values with their units.
-fn plan_table(plan: &Value) -> String {
+pub(crate) fn plan_table(plan: &Value) -> String {
     let mut rows = Vec::new();
     plan_rows(plan, "", false, &mut rows);
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

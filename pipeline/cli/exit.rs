@@ -12,7 +12,7 @@ use evaluation::EvalError;
 use training::TrainError;
 
 /// The work failed though the call was right.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Wrong usage, configuration or input.
 const USAGE: u8 = 2;
 /// Training was stopped by its own guard.
@@ -84,7 +84,9 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Stopped => STOPPED,
-        TrainError::Collective(_)
+        TrainError::NotSaved { .. }
+        | TrainError::NoRoom { .. }
+        | TrainError::Collective(_)
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,

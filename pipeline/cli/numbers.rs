@@ -15,6 +15,22 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of at least 0.
+pub(crate) fn at_least_0(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => Err("a number of at least 0 is needed".to_owned()),
+    }
+}
+
+/// A share of something: above 0, and 1 for all of it.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number <= 1.0 => Ok(number),
+        _ => Err("a number above 0 and of at most 1 is needed".to_owned()),
+    }
+}
+
 /// An amount of memory of at least [`LEAST_MEMORY`](curation::LEAST_MEMORY): bytes, or with `K`,
 /// `M`, `G` or `T` behind the number so many times 1024 of them.
 pub(crate) fn memory_limit(text: &str) -> Result<u64, String> {

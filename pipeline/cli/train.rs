@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use training::data::WeightedPath;
 use training::{
-    FINAL_STEPS, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
+    FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
@@ -22,11 +22,17 @@ use crate::{GlobalArgs, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  What the run would be, and how long it would take:
-    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny \\
-        --dry-run --tokens-per-second 3000
+  What the paper's largest model takes, without its data:
+    pipeline train --config configs/train/gpt2-8.3b.toml --dry-run --tokens-per-second 198000
+  The same of a run of one's own:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --dry-run
   The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
+  From another run's checkpoint on, in a folder of its own, with a longer schedule:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/longer \\
+        --resume runs/tiny --set schedule.train_steps=1000 --override-schedule
+  With the weights of a model of Hugging Face's to begin with:
+    pipeline train --config my-gpt2.toml --data data/mine --out runs/tuned --init-from ~/gpt2
   With other values:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
         --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
@@ -51,12 +57,12 @@ pub(crate) struct TrainArgs {
     /// as data.repeat says. Weights need not add up to 1; 0 leaves out. The sources of a folder that
     /// was curated with weights are a blend in themselves, of which WEIGHT is divided. A shard needs
     /// data.tokenizer. A path that holds a colon is taken as it is where it exists.
-    #[arg(long, value_name = "DIR[:WEIGHT]", required = true)]
+    #[arg(long, value_name = "DIR[:WEIGHT]", required_unless_present = "dry_run")]
     data: Vec<OsString>,
 
     /// Run folder.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
 
     /// Tensor-parallel ranks, one thread each; overrides parallel.tensor_parallel_size.
     #[arg(long, value_name = "N", value_parser = count)]
@@ -75,18 +81,61 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     log_samples: bool,
 
+    /// Write what each rank exchanges in each step to OUT/collectives.json: calls, numbers and
+    /// bytes of every collective, by name.
+    #[arg(long)]
+    trace_collectives: bool,
+    /// Where to go on from: `auto`, `never`, or a run folder or checkpoint.
+    ///
+    /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
+    /// begins one where OUT holds none. never refuses an OUT that holds a run. A path of another run
+    /// folder begins a run in OUT that goes on where that one stood; one of OUT's own checkpoints
+    /// goes back to it, and sets later ones aside. Whatever it is, configuration and data have to be
+    /// the same but for --tp, --dp, micro-batches, validation and checkpoints.
+    #[arg(
+        long,
+        value_name = "auto|never|PATH",
+        default_value = "auto",
+        conflicts_with = "overwrite"
+    )]
+    resume: String,
+
+    /// Go on though [schedule] or [optimizer] differ from the run's so far; the change is logged and
+    /// kept in OUT/run.json.
+    #[arg(long)]
+    override_schedule: bool,
+
+    /// Begin with these weights at step 0, with a fresh optimizer: a folder in Hugging Face's form,
+    /// a run folder or a checkpoint. The sizes have to be the configuration's.
+    #[arg(long, value_name = "DIR")]
+    init_from: Option<PathBuf>,
+
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
     overwrite: bool,
 
     /// Print the resolved configuration with the source of each value, and what the run amounts to;
     /// write nothing.
+    ///
+    /// That is: parameters by part, memory of a rank, messages, tokens, epochs and work. Without
+    /// --data the configuration's model.gpt2.vocab_size and data.epoch_tokens stand for the data,
+    /// as configs/train has them for the paper's corpus.
     #[arg(long)]
     dry_run: bool,
 
-    /// With --dry-run: training speed, to tell how many days the run would take.
+    /// With --dry-run: training speed over all ranks, to tell how many days an epoch and the run
+    /// would take.
     #[arg(long, value_name = "N", requires = "dry_run", value_parser = positive)]
     tokens_per_second: Option<f64>,
+
+    /// For tests of this program: let something go wrong in the run; may be given more than once.
+    ///
+    /// nan@7: the loss of step 7 is no number. inf@7, inf@7-8, inf@7-: a gradient overflows in
+    /// step 7, in steps 7 and 8, from step 7 on. die@12:rank1: rank 1, counted from 0, fails in
+    /// the middle of step 12. sleep@12:rank1: it sleeps there for longer than the others wait for
+    /// it (parallel.timeout_seconds).
+    #[arg(long, value_name = "FAULT", hide_short_help = true)]
+    inject: Vec<Fault>,
 }
 
 pub(crate) fn run(
@@ -96,17 +145,26 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
+    if args.data.is_empty() {
+        let plan = resolved.config.summary().context("cannot plan the run")?;
+        written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let data = args.data.iter().map(|data| WeightedPath::parse(data)).collect();
     let options = RunOptions {
-        resume,
+        resume: args.resume(),
+        override_schedule: args.override_schedule,
+        init_from: args.init_from.clone(),
         log_samples: args.log_samples,
-        ..RunOptions::blend(data, args.out.clone())
+        trace_collectives: args.trace_collectives,
+        faults: args.inject.clone().into(),
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        ..RunOptions::blend(data, args.out.clone().unwrap_or_default())
     };
     let plan =
         resolved.config.validate_observed(options, progress).context("cannot start training")?;
     if args.dry_run {
-        written.print(&TrainDryRun::of(&plan, args.tokens_per_second), global)?;
+        written.print(&TrainDryRun::of(plan.summary(), args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = train(&plan, progress).context("training failed")?;
@@ -119,6 +177,16 @@ pub(crate) fn run(
 }
 
 impl TrainArgs {
+    /// What to do with a run that is there already.
+    fn resume(&self) -> Resume {
+        match self.resume.as_str() {
+            _ if self.overwrite => Resume::Overwrite,
+            "auto" => Resume::Auto,
+            "never" => Resume::Never,
+            path => Resume::From(PathBuf::from(path)),
+        }
+    }
+
     /// What is to be done: the configuration with flags and overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
         let mut overrides = global.overrides();
@@ -133,15 +201,24 @@ impl TrainArgs {
 struct TrainDryRun {
     #[serde(flatten)]
     plan: PlanSummary,
+    /// Floating-point operations of the model per second at the given speed, over all ranks.
+    model_flops_per_second: Option<f64>,
+    /// Time of an epoch; `None` where no speed was given, or the epoch is not known.
+    days_per_epoch: Option<f64>,
     /// Time of all steps; `None` where no speed was given.
     days: Option<f64>,
 }
 
 impl TrainDryRun {
-    fn of(plan: &TrainPlan, tokens_per_second: Option<f64>) -> Self {
-        let plan = plan.summary();
-        let seconds = tokens_per_second.map(|speed| plan.tokens_total as f64 / speed);
-        Self { days: seconds.map(|seconds| seconds / 86_400.0), plan }
+    fn of(plan: PlanSummary, tokens_per_second: Option<f64>) -> Self {
+        let days = |tokens: u64| tokens_per_second.map(|speed| tokens as f64 / speed / 86_400.0);
+        let flops_per_token = plan.model_flops_per_step / plan.tokens_per_step as f64;
+        Self {
+            model_flops_per_second: tokens_per_second.map(|speed| speed * flops_per_token),
+            days_per_epoch: plan.tokens_per_epoch.and_then(days),
+            days: days(plan.tokens_total),
+            plan,
+        }
     }
 }
 
@@ -175,7 +252,8 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     if report.stopped {
         let without = match plan.options.resume {
             Resume::Overwrite => " without --overwrite",
-            Resume::Auto | Resume::Never => "",
+            Resume::Never => " without --resume never",
+            Resume::Auto | Resume::From(_) => "",
         };
         text.push_str(&format!(
             "\nStopped by a signal after step {}; all up to there is saved. \

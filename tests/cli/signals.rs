@@ -221,3 +221,29 @@ fn a_result_that_cannot_be_printed_is_a_failure() {
     assert!(message.contains("cannot write to standard output"), "{message}");
     assert!(pipeline_in(&Dir::new(), "doctor").success().stderr.is_empty());
 }
+
+#[test]
+fn a_text_that_is_stopped_keeps_what_is_out() {
+    let dir = tiny_run();
+    let line = "generate --checkpoint run --prompt bab --max-tokens 100000000 --ignore-end";
+    for (more, signal) in [("", "INT"), ("--no-cache", "TERM")] {
+        let mut run = Running::start(&dir, &format!("{line} {more}"));
+        run.until("generate: ");
+        let mut first = [0; 10];
+        run.child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        assert!(first.starts_with(b"bab"));
+        run.signal(signal);
+        let stdout = run.child.stdout.take().unwrap();
+        let rest = std::thread::spawn(move || {
+            let mut rest = Vec::new();
+            BufReader::new(stdout).read_to_end(&mut rest).map(|_| rest)
+        });
+        let began = Instant::now();
+        run.messages.read_to_string(&mut run.seen).unwrap();
+        let status = run.child.wait().unwrap();
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        assert_eq!(status.code(), Some(1), "{}", run.seen);
+        assert!(run.seen.contains("stopped by a signal after "), "{}", run.seen);
+        assert!(rest.join().unwrap().unwrap().ends_with(b"\n"));
+    }
+}

@@ -35,7 +35,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn of(command: &mut Command) -> Self {
+    /// Runs `command` to its end.
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output: Output = command.output().expect("the program starts");
         Self {
             code: output.status.code().expect("the program ends by itself"),

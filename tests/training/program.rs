@@ -2,19 +2,27 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::{MICRO, Workbench};
-use crate::support::{Run, pipeline};
+use crate::support::{Run, program};
 
 /// Trains with [`MICRO`], changed by `flags`.
-fn train(workbench: &Workbench, out: &Path, flags: &[&str]) -> Run {
+pub(super) fn train(workbench: &Workbench, out: &Path, flags: &[&str]) -> Run {
+    Run::of(&mut command(workbench, out, flags))
+}
+
+/// The command that [`train`] runs.
+pub(super) fn command(workbench: &Workbench, out: &Path, flags: &[&str]) -> Command {
     let config = out.with_extension("toml");
     fs::write(&config, MICRO).unwrap();
     let (config, data, out) = (config.as_path(), workbench.data(), out);
     let paths = ["train", "--config", text(config), "--data", text(&data), "--out", text(out)];
-    pipeline(paths.iter().chain(flags))
+    let mut command = program();
+    command.args(paths.iter().chain(flags));
+    command
 }
 
 fn text(path: &Path) -> &str {
@@ -136,4 +144,14 @@ fn metrics_without_lines_of_done_steps_are_told() {
     fs::write(&log, kept.join("\n") + "\n").unwrap();
     let run = train(&workbench, &out, &[]).success();
     assert!(run.stderr.contains("steps 6 to 10 are done but have no line"), "{}", run.stderr);
+}
+
+#[test]
+fn faults_that_would_never_strike_are_refused() {
+    check_refused(&["--inject", "die@2"], "say which rank, as die@2:rank1");
+    check_refused(
+        &["--inject", "die@2:rank2", "--tp", "2"],
+        "injected fault die@2:rank2: there is no rank 2; the run has 2, from rank 0 on",
+    );
+    check_refused(&["--inject", "nan@11"], "injected fault nan@11: the run has 10 steps");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use training::backend::{Activation, CpuAutodiff};
+use training::backend::{Activation, CpuAutodiff, Recompute};
 use training::data::Batch;
 use training::model::{Gpt2, Gpt2Config};
 use training::optim::{AdamW, AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule};
@@ -11,6 +11,7 @@ use training::parallel::{ParallelDims, launch};
 use training::parameters::ParameterSpec;
 use training::state::{StepOutcome, StepSettings, TrainState};
 
+use super::timers;
 use crate::micro_gpt2::{self, Tensors};
 
 /// What twenty steps measured, and the parameters that they left, by rank and parameter.
@@ -20,7 +21,12 @@ struct Run {
 }
 
 /// The generator's settings: AdamW at 3e-3 after five steps of warm-up, clipping at 1.
-fn train_20_steps(model: &str, config: &Gpt2Config, dims: ParallelDims) -> Run {
+fn train_20_steps(
+    model: &str,
+    config: &Gpt2Config,
+    dims: ParallelDims,
+    recompute: Recompute,
+) -> Run {
     let initial = Tensors::read(model, "model.safetensors");
     let batches = Tensors::read(model, "train20.safetensors").tokens("in.batches");
     let (samples, seq_length) = (2, 24);
@@ -56,9 +62,14 @@ fn train_20_steps(model: &str, config: &Gpt2Config, dims: ParallelDims) -> Run {
             let tokens = &tokens[first * (seq_length + 1)..end * (seq_length + 1)];
             let batch = Batch::of_samples(tokens, seq_length, first, samples * seq_length);
             let learning_rate = schedule.for_update(state.step + 1);
-            let settings = StepSettings { learning_rate, clip_grad: 1.0, seed: 1 };
+            let settings = StepSettings { recompute, ..StepSettings::new(learning_rate, 1.0, 1) };
             let outcome;
-            (state, outcome) = state.optimizer_step([Ok(batch)].into_iter(), &settings, &rank)?;
+            (state, outcome) = state.optimizer_step(
+                [Ok(batch)].into_iter(),
+                &settings,
+                &rank,
+                &mut timers(&rank),
+            )?;
             outcomes.push(outcome);
         }
         Ok((outcomes, state.weights()?))
@@ -79,8 +90,9 @@ fn check(model: &str, activation: Activation) {
         expected[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
     };
     let (losses, norms) = (column("loss_curve"), column("grad_norms_before_clip"));
-    for (tensor, data) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
-        let run = train_20_steps(model, &config, ParallelDims { tensor, data });
+    let (none, layer) = (Recompute::None, Recompute::Layer);
+    for (tensor, data, recompute) in [(1, 1, none), (2, 1, none), (1, 2, layer), (2, 2, layer)] {
+        let run = train_20_steps(model, &config, ParallelDims { tensor, data }, recompute);
         for (step, outcome) in run.outcomes.iter().enumerate() {
             // The reference itself drifts from its own f64 run by 1e-6.
             let (loss, norm) = (losses[step], norms[step]);

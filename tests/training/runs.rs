@@ -548,11 +548,11 @@ fn weights_and_validation_losses_that_are_no_numbers_end_the_run_and_are_not_sav
         .validate(workbench.options(&run))
         .unwrap();
         let error = train(&plan, &Silent).unwrap_err();
-        let TrainError::NonFinite { step: 1, found } = error else { panic!("{error}") };
+        let TrainError::NonFinite { step: 1, found, .. } = error else { panic!("{error}") };
         match found {
             NonFinite::Validation { loss } => assert!(validates && !loss.is_finite()),
             NonFinite::Weights => assert!(!validates),
-            NonFinite::Step { .. } => panic!("{error}"),
+            NonFinite::Step { .. } | NonFinite::Stuck { .. } => panic!("{error}"),
         }
         assert!(!run.join("checkpoints").exists());
     }

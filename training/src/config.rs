@@ -10,10 +10,10 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Activation;
+use crate::backend::{Activation, Precision, Recompute};
 use crate::data::{SampleOrder, SplitWeights};
-use crate::optim::{AdamWConfig, ScheduleConfig};
-use crate::parallel::ParallelDims;
+use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
+use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
 /// A training run, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,12 @@ pub struct TrainConfig {
     /// Seed of initial weights, sample order and dropout. The same seed gives the same run.
     #[serde(default = "default_seed")]
     pub seed: u64,
+    /// The numbers of activations and their gradients; parameters are `f32` in any case.
+    #[serde(default)]
+    pub precision: Precision,
+    /// What a forward pass keeps for the backward pass. Changes memory and speed, no result.
+    #[serde(default)]
+    pub recompute: Recompute,
     /// `[model.…]`: what is trained.
     pub model: ModelConfig,
     /// `[batch]`: how much one step sees.
@@ -30,6 +36,9 @@ pub struct TrainConfig {
     pub optimizer: AdamWConfig,
     /// `[schedule]`: length of the run and learning rate.
     pub schedule: ScheduleConfig,
+    /// `[loss_scale]`: the loss scale of `precision = "f16"`; its defaults where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScaleConfig>,
     /// `[parallel]`: how the model is spread over ranks.
     #[serde(default)]
     pub parallel: ParallelConfig,
@@ -42,6 +51,9 @@ pub struct TrainConfig {
     /// `[checkpoint]`: when to save and what to keep.
     #[serde(default)]
     pub checkpoint: CheckpointConfig,
+    /// `[logging]`: what the run folder gets beside `metrics.jsonl`.
+    #[serde(default)]
+    pub logging: LoggingConfig,
 }
 
 /// The seed of the original implementation.
@@ -129,6 +141,9 @@ pub struct ParallelConfig {
     /// Copies of the model, each of which takes its share of every global batch. Changes no result
     /// beyond rounding.
     pub data_parallel_size: NonZeroUsize,
+    /// Seconds that a rank waits for another before the run ends with an error. Time in which the
+    /// whole process is stopped does not count.
+    pub timeout_seconds: NonZeroU64,
 }
 
 impl ParallelConfig {
@@ -144,7 +159,11 @@ impl ParallelConfig {
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { tensor_parallel_size: NonZeroUsize::MIN, data_parallel_size: NonZeroUsize::MIN }
+        Self {
+            tensor_parallel_size: NonZeroUsize::MIN,
+            data_parallel_size: NonZeroUsize::MIN,
+            timeout_seconds: const { NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).unwrap() },
+        }
     }
 }
 
@@ -159,6 +178,10 @@ pub struct DataConfig {
     /// Order in which the samples of an epoch are visited.
     #[serde(default)]
     pub order: SampleOrder,
+    /// Tokens that training sees in an epoch, for a dry run without a data folder; a data folder's
+    /// own number takes its place. The paper: 35,917,398,016.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_tokens: Option<NonZeroU64>,
     /// What to do about a source that ends before the run: go through it again, which is told, or
     /// refuse the run.
     #[serde(default)]
@@ -192,14 +215,38 @@ pub struct ValidationConfig {
     pub batches: Option<NonZeroU64>,
 }
 
-/// `[checkpoint]`: when to save and what to keep. One is always saved after the last step.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// `[checkpoint]`: when to save and what to keep. One is always saved after the last step and when
+/// a run is stopped.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointConfig {
-    /// Steps between two checkpoints; only the last step's where it is not given.
+    /// Steps between two checkpoints; none is due by steps where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_steps: Option<NonZeroU64>,
-    /// Newest checkpoints to keep; all of them where it is not given.
+    /// Minutes between two checkpoints, beside `interval_steps` and counted from whichever was the
+    /// last: what a death may cost at most. A part of a minute will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<NonZeroUsize>,
+    pub interval_minutes: Option<f64>,
+    /// Newest checkpoints to keep, by their steps; all of them where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_last: Option<NonZeroUsize>,
+    /// Checkpoints of steps that are a multiple of this are never deleted. They have to be saved to
+    /// be kept: a multiple of `interval_steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_every: Option<NonZeroU64>,
+}
+
+/// `[logging]`: what the run folder gets beside `metrics.jsonl`. Changes no result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingConfig {
+    /// Whether the run folder gets a `tensorboard` folder, for `tensorboard --logdir`. On by
+    /// default: some 200 bytes per step.
+    pub tensorboard: bool,
+}
+
+impl Default for LoggingConfig {
+    fn default() -> Self {
+        Self { tensorboard: true }
+    }
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use corpus::CorpusError;
 
+use crate::backend::Precision;
 use crate::data::DataError;
 use crate::parallel::RankPlace;
-use crate::parallel::collective::CollectiveError;
+use crate::parallel::collective::{CollectiveCall, CollectiveError};
 
 /// An error of the `training` crate.
 #[derive(Debug, thiserror::Error)]
@@ -96,12 +97,17 @@ pub enum TrainError {
     },
 
     /// One rank panicked; the others were stopped.
-    #[error("{place} panicked: {message}")]
+    #[error(
+        "{place} panicked: {message}{}",
+        last_call.as_ref().map_or_else(String::new, |call| format!(", after {call}"))
+    )]
     RankPanicked {
         /// The first rank that failed.
         place: RankPlace,
         /// The panic's message.
         message: String,
+        /// The last collective that it issued, if it ever issued one.
+        last_call: Option<Box<CollectiveCall>>,
     },
 
     /// The operating system refused a thread for a rank.
@@ -219,6 +225,13 @@ pub enum TrainError {
         tokenizer: usize,
     },
 
+    /// A plan without data has no vocabulary.
+    #[error(
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size into the \
+         configuration (GPT-2: 50257)"
+    )]
+    NoVocabulary,
+
     /// The data folder holds less than one sample.
     #[error("corpus has {tokens} tokens, one sample needs {needed_tokens}")]
     CorpusTooSmall {
@@ -243,6 +256,15 @@ pub enum TrainError {
         tokens: u64,
         /// `seq_length + 1`.
         needed_tokens: u64,
+    },
+
+    /// A fault for tests that is none.
+    #[error("injected fault {written}: {reason}")]
+    Fault {
+        /// The fault as it was written.
+        written: String,
+        /// What is wrong with it, and what would be right.
+        reason: String,
     },
 
     /// The run folder holds something that this run must not overwrite.
@@ -290,12 +312,28 @@ pub enum TrainError {
     },
 
     /// What training computes is no number any more.
-    #[error("step {step}: {found}; training cannot go on from here")]
+    #[error(
+        "step {step}: {found}; training cannot go on from here. {} tells where; the checkpoints \
+         before are kept",
+        dump.display()
+    )]
     NonFinite {
         /// The step, counted from 1.
         step: u64,
         /// What was found in it.
         found: NonFinite,
+        /// The file that says which samples it took and where the numbers were lost.
+        dump: PathBuf,
+    },
+
+    /// A loss scale is configured for a precision that has none.
+    #[error(
+        "[loss_scale] is for precision = \"f16\", and this run's is {}; remove the section",
+        serde_json::to_string(precision).unwrap_or_default()
+    )]
+    LossScaleUnused {
+        /// The run's precision.
+        precision: Precision,
     },
 
     /// No checkpoint where one was asked for.
@@ -322,6 +360,142 @@ pub enum TrainError {
         /// What is wrong with the newest.
         #[source]
         source: Box<TrainError>,
+    },
+
+    /// A checkpoint has weights and nothing to go on training them with.
+    #[error(
+        "{} holds weights without a state of training; a run can begin with them (--init-from), \
+         not go on from them",
+        path.display()
+    )]
+    NoTrainingState {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+
+    /// A checkpoint is of another model, tokenizer or run than the one that is to go on.
+    #[error("{}: {difference}; {remedy}", path.display())]
+    CheckpointDiffers {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A run stands behind the last step of its schedule.
+    #[error(
+        "{} stands at step {step}, and schedule.train_steps = {train_steps} lies before it; give \
+         it more steps, or go on from an earlier checkpoint with --resume PATH",
+        path.display()
+    )]
+    BehindLastStep {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Steps done.
+        step: u64,
+        /// `train_steps`
+        train_steps: u64,
+    },
+
+    /// The disk has no room for a checkpoint, as the system says before anything is written.
+    #[error("{} has no room for a checkpoint", path.display())]
+    NoRoom {
+        /// The folder of checkpoints.
+        path: PathBuf,
+    },
+
+    /// The last save of a run, or the one before it stops, failed.
+    #[error(
+        "step {step} is not saved: {source}; {room}; {}, then call again: {}",
+        save_remedy(source),
+        match kept {
+            Some(kept) => format!("the run goes on from step {kept}, which is kept"),
+            None => "the run begins again, for it has no checkpoint yet".to_owned(),
+        }
+    )]
+    NotSaved {
+        /// Optimizer steps done.
+        step: u64,
+        /// Why.
+        #[source]
+        source: Box<TrainError>,
+        /// What the save needs, and what there was.
+        room: crate::checkpoint::Room,
+        /// Step of the newest checkpoint.
+        kept: Option<u64>,
+    },
+
+    /// A folder that is to be written holds something that must stay.
+    #[error("{} is there already: {reason}; {remedy}", path.display())]
+    OutputFolderUsed {
+        /// The folder.
+        path: PathBuf,
+        /// What it holds.
+        reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A folder is no model that this program reads.
+    #[error("{}: {found}", path.display())]
+    NoForeignModel {
+        /// The folder.
+        path: PathBuf,
+        /// What is there instead, and what can be done.
+        found: &'static str,
+    },
+
+    /// Another program's configuration of a model asks for what this program does not do.
+    #[error("{}: {field} = {value}: {expected}", path.display())]
+    ForeignConfig {
+        /// The file.
+        path: PathBuf,
+        /// The field as the file has it.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+
+    /// A model's head is not its embedding.
+    #[error(
+        "{}: lm_head.weight is not wte.weight, and the head of a GPT-2 here is its embedding",
+        path.display()
+    )]
+    HeadUntied {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// A folder's tokenizer is not its model's.
+    #[error(
+        "{}: the model has {model} tokens and the tokenizer {tokenizer}; name the right one with \
+         --tokenizer",
+        path.display()
+    )]
+    ForeignTokenizer {
+        /// The folder.
+        path: PathBuf,
+        /// Tokens of the model.
+        model: usize,
+        /// Tokens of the tokenizer.
+        tokenizer: usize,
+    },
+
+    /// Weights to begin with are those of another model.
+    #[error(
+        "--init-from {}: {}; set the configuration to that model, or choose other weights",
+        path.display(),
+        differences.join(", ")
+    )]
+    InitDiffers {
+        /// The folder that holds them.
+        path: PathBuf,
+        /// Each value that differs.
+        differences: Vec<String>,
     },
 
     /// A file of a checkpoint is not the one that was written, or the checkpoint is another run's.
@@ -365,6 +539,15 @@ pub enum TrainError {
         name: String,
     },
 
+    /// Two tensors of a model's files have one name.
+    #[error("{}: tensor {name} is there twice", path.display())]
+    TensorTwice {
+        /// The file in which the second lies.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
     /// A tensor has another shape than the model's.
     #[error("{}: tensor {name} has shape {found:?}, the model needs {expected:?}", path.display())]
     TensorShape {
@@ -378,8 +561,62 @@ pub enum TrainError {
         found: Vec<usize>,
     },
 
-    /// A tensor does not hold 32-bit floats.
-    #[error("{}: tensor {name} has type {found}, only F32 is read", path.display())]
+    /// A text that should be gone on with is longer than the model sees.
+    #[error(
+        "the prompt has {tokens} tokens, and the model sees {seq_length} at most; shorten it, or \
+         give its last part"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens that the model sees.
+        seq_length: usize,
+    },
+
+    /// A token of a text that should be gone on with is none of the model's.
+    #[error("the prompt has token {token}, and the model has {vocab_size} tokens")]
+    PromptToken {
+        /// The first such token.
+        token: u32,
+        /// Tokens of the model's vocabulary.
+        vocab_size: usize,
+    },
+
+    /// The machine cannot hold the model with what it keeps of the texts that it writes.
+    #[error(
+        "the weights take {}, and what is kept of {samples} text{} of {capacity} tokens {}; this \
+         machine has {}; ask for fewer samples or tokens",
+        gibibytes(*weights),
+        if *samples == 1 { "" } else { "s" },
+        gibibytes(*kept),
+        gibibytes(*present)
+    )]
+    GenerationTooLarge {
+        /// Bytes of the weights.
+        weights: u64,
+        /// Bytes of keys and values.
+        kept: u64,
+        /// Texts side by side.
+        samples: usize,
+        /// Tokens of each that are kept.
+        capacity: usize,
+        /// Bytes of memory.
+        present: u64,
+    },
+
+    /// The model gives logits from which no token can be drawn.
+    #[error("the model's logits at position {position} are no numbers; its weights are not usable")]
+    Logits {
+        /// The place of the token that should be drawn, counted from 0.
+        position: usize,
+    },
+
+    /// A tensor does not hold floating-point numbers of a type that is read.
+    #[error(
+        "{}: tensor {name} has type {found}; floating-point tensors are read: F32, and from other \
+         programs F16 and BF16",
+        path.display()
+    )]
     TensorType {
         /// The file.
         path: PathBuf,
@@ -400,6 +637,14 @@ pub enum NonFinite {
         loss: f64,
         /// Norm of the gradient.
         grad_norm: f64,
+    },
+    /// Steps in a row that were skipped though the loss scale is at its floor.
+    #[error("the last {skipped} steps overflowed at the smallest loss scale, {scale}")]
+    Stuck {
+        /// How many.
+        skipped: u64,
+        /// The floor.
+        scale: f64,
     },
     /// The loss on the validation documents after the step.
     #[error("validation loss {loss}")]
@@ -431,9 +676,42 @@ impl TrainError {
     /// The error itself, where it concerns all ranks alike: every rank finds the same loss.
     pub(crate) fn without_rank(self) -> Self {
         match self {
-            Self::Rank { source, .. } if matches!(*source, Self::NonFinite { .. }) => *source,
+            Self::Rank { source, .. } if source.is_of_all_ranks() => *source,
             other => other,
         }
+    }
+
+    /// Whether every rank finds this error for itself.
+    pub(crate) fn is_of_all_ranks(&self) -> bool {
+        match self {
+            Self::Rank { source, .. } => source.is_of_all_ranks(),
+            error => matches!(error, Self::NonFinite { .. } | Self::NotSaved { .. }),
+        }
+    }
+}
+
+/// Whether the system says that there is no room: on the disk, in the quota, or in a file that may
+/// not grow further.
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// What to do about a save that failed with `error`.
+fn save_remedy(error: &TrainError) -> &'static str {
+    let is_full = match error {
+        TrainError::NoRoom { .. } => true,
+        TrainError::Io { source, .. } | TrainError::Corpus(CorpusError::Io { source, .. }) => {
+            is_no_room(source)
+        }
+        _ => false,
+    };
+    if is_full {
+        "make room on the disk, or raise its quota or the limit on the size of files (ulimit -f)"
+    } else {
+        "mend what the message names"
     }
 }
 

@@ -2,25 +2,22 @@
 //!
 //! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model,
 //! and hands every batch to all of them; so a batch costs no start of threads and no second copy of
-//! the weights. A rank that fails ends its peers through the group, and the call that waits for the
-//! batch returns the first cause.
+//! the weights.
 //!
 //! Only the positions that a caller scores go through the head, which is most of the work where
 //! windows overlap.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::backend::Cpu;
 use crate::error::TrainError;
 use crate::model::{Gpt2, Gpt2Config};
-use crate::parallel::{ParallelDims, Rank, TokenScore, launch};
+use crate::parallel::{Rank, TokenScore};
 use crate::parameters::ParameterSource;
+use crate::rank_threads::{RankThreads, Serve};
 
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +35,7 @@ pub struct Window<'a> {
 pub struct Scorer {
     seq_length: usize,
     vocab_size: usize,
-    ranks: RankThreads,
+    ranks: RankThreads<ScoringRank>,
 }
 
 impl Scorer {
@@ -57,10 +54,15 @@ impl Scorer {
         S: ParameterSource + Send + 'static,
     {
         config.check_tensor_parallel(tensor_parallel_size.get())?;
+        let model = config.clone();
+        let ranks = move |rank: &Rank| {
+            let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
+            Ok(ScoringRank { model: Gpt2::init(&model, &source, group, &device)? })
+        };
         Ok(Self {
             seq_length: config.seq_length,
             vocab_size: config.vocab_size,
-            ranks: RankThreads::start(config.clone(), source, tensor_parallel_size)?,
+            ranks: RankThreads::start(tensor_parallel_size, ranks)?,
         })
     }
 
@@ -98,7 +100,7 @@ impl Scorer {
         if batch.rows.is_empty() {
             return Ok(vec![Vec::new(); windows.len()]);
         }
-        let scores = self.ranks.run(batch)?;
+        let scores = self.ranks.ask(batch)?;
         let mut rest = scores.as_slice();
         let per_window = windows.iter().map(|window| {
             let (own, others) = rest.split_at(window.scored.len());
@@ -155,123 +157,24 @@ impl Batch {
         Self { num_windows: windows.len(), length, inputs, targets, rows }
     }
 
-    fn scores(&self, model: &Gpt2<Cpu>, device: &Device<Cpu>) -> Vec<TokenScore> {
+    fn scores(&self, model: &Gpt2<Cpu>) -> Vec<TokenScore> {
         let inputs = TensorData::new(self.inputs.clone(), [self.num_windows, self.length]);
-        let inputs = Tensor::<Cpu, 2, Int>::from_data(inputs, device);
+        let inputs = Tensor::<Cpu, 2, Int>::from_data(inputs, &Device::<Cpu>::default());
         model.token_scores(inputs, &self.targets, &self.rows)
     }
 }
 
-/// The threads that hold the model, and the queues to and from them.
+/// A rank's part of the model, which scores every batch it is handed.
 #[derive(Debug)]
-struct RankThreads {
-    /// Batches to each rank. Dropping the queues ends the threads.
-    batches: Vec<Sender<Arc<Batch>>>,
-    /// Scores from rank 0, which every rank has alike.
-    scores: Receiver<Vec<TokenScore>>,
-    /// Joins the ranks and has the first cause of their end.
-    launched: Option<JoinHandle<Result<Vec<()>, TrainError>>>,
+struct ScoringRank {
+    model: Gpt2<Cpu>,
 }
 
-/// A rank's ends of the queues.
-struct Endpoint {
-    batches: Receiver<Arc<Batch>>,
-    /// Rank 0's alone, so that its end is heard at once.
-    scores: Option<Sender<Vec<TokenScore>>>,
-}
+impl Serve for ScoringRank {
+    type Request = Batch;
+    type Answer = Vec<TokenScore>;
 
-impl RankThreads {
-    /// Starts the threads and waits until each has its part of the model.
-    fn start<S>(config: Gpt2Config, source: S, size: NonZeroUsize) -> Result<Self, TrainError>
-    where
-        S: ParameterSource + Send + 'static,
-    {
-        let (scores_out, scores) = mpsc::channel();
-        let mut scores_out = Some(scores_out);
-        let mut batches = Vec::new();
-        let mut endpoints = Vec::new();
-        for _ in 0..size.get() {
-            let (batches_out, batches_in) = mpsc::channel();
-            batches.push(batches_out);
-            let endpoint = Endpoint { batches: batches_in, scores: scores_out.take() };
-            endpoints.push(Mutex::new(Some(endpoint)));
-        }
-        let launched = thread::spawn(move || {
-            launch(ParallelDims::one_replica(size.get()), |rank| {
-                let endpoint = endpoints[rank.index()].lock().ok().and_then(|mut slot| slot.take());
-                serve(&config, &source, &rank, endpoint.expect("each rank runs once"))
-            })
-        });
-        let mut threads = Self { batches, scores, launched: Some(launched) };
-        threads.answer()?;
-        Ok(threads)
-    }
-
-    /// Hands a batch to every rank and waits for its scores.
-    fn run(&mut self, batch: Batch) -> Result<Vec<TokenScore>, TrainError> {
-        let batch = Arc::new(batch);
-        for queue in &self.batches {
-            // A rank that is gone does not answer: `answer` finds out why.
-            let _ = queue.send(Arc::clone(&batch));
-        }
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Result<Vec<TokenScore>, TrainError> {
-        match self.scores.recv() {
-            Ok(scores) => Ok(scores),
-            Err(_) => Err(self.first_cause()),
-        }
-    }
-}
-
-/// The body of a rank's thread: builds its part of the model, then scores every batch it is handed.
-fn serve(
-    config: &Gpt2Config,
-    source: &dyn ParameterSource,
-    rank: &Rank,
-    endpoint: Endpoint,
-) -> Result<(), TrainError> {
-    let device = Device::<Cpu>::default();
-    let model = Gpt2::<Cpu>::init(config, source, &rank.tensor_parallel, &device)?;
-    // The first answer, an empty one, says that every rank has come this far.
-    rank.tensor_parallel.collective().barrier("scorer.ready")?;
-    endpoint.answer(Vec::new());
-    while let Ok(batch) = endpoint.batches.recv() {
-        endpoint.answer(batch.scores(&model, &device));
-    }
-    Ok(())
-}
-
-impl Endpoint {
-    fn answer(&self, scores: Vec<TokenScore>) {
-        if let Some(queue) = &self.scores {
-            // Nobody listens when the scorer has been dropped: its queues end the thread next.
-            let _ = queue.send(scores);
-        }
-    }
-}
-
-impl RankThreads {
-    /// Ends the threads and says why the first of them had ended.
-    fn first_cause(&mut self) -> TrainError {
-        match self.join().expect("a scorer is not used again after it failed") {
-            Ok(Err(cause)) => cause,
-            Ok(Ok(_)) => unreachable!("a rank that stops answering has failed"),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    }
-
-    fn join(&mut self) -> Option<thread::Result<Result<Vec<()>, TrainError>>> {
-        self.batches.clear();
-        self.launched.take().map(JoinHandle::join)
-    }
-}
-
-/// Waits for the threads, so that the model's memory is free afterwards.
-impl Drop for RankThreads {
-    fn drop(&mut self) {
-        // A failure that nobody asked about has been told, or concerns no result.
-        let _ = self.join();
+    fn answer(&mut self, batch: &Batch) -> Vec<TokenScore> {
+        batch.scores(&self.model)
     }
 }

@@ -8,14 +8,52 @@ use burn::tensor::{Int, Tensor, TensorData};
 
 use crate::backend::TpBackend;
 use crate::data::Batch;
-use crate::model::Gpt2;
+use crate::model::{Gpt2, TransformerBlock};
 use crate::parallel::random::DropoutKey;
 
-/// A model that training can improve.
+/// A model that training can improve: an embedding, layers one after the other, and a loss.
+///
+/// The pieces are asked for one by one so that a pass can run a layer again
+/// ([`pass`](crate::pass)). Without a key nothing is dropped.
 pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
-    /// The batch's weighted sum of losses, `[1]`, with a graph behind it. Without a key nothing is
-    /// dropped.
-    fn loss(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 1>;
+    /// One layer.
+    type Layer: AutodiffModule<B>;
+
+    /// What the first layer sees, `[num_samples, seq_length, hidden_size]`.
+    fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3>;
+
+    /// The layers, which lie at `layers.0`, `layers.1` and so on in the model.
+    fn layers(&self) -> &[Self::Layer];
+
+    /// What a layer makes of `hidden`.
+    fn layer(
+        layer: &Self::Layer,
+        hidden: Tensor<B, 3>,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3>;
+
+    /// The same numbers as [`layer`](Self::layer), with nothing kept for a backward pass.
+    fn layer_without_graph(
+        layer: &Self::Layer,
+        hidden: Tensor<B::InnerBackend, 3>,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3>;
+
+    /// The batch's weighted sum of losses, `[1]`, from what the last layer returned.
+    fn head_loss(&self, hidden: Tensor<B, 3>, batch: &Batch) -> Tensor<B, 1>;
+
+    /// The parameter that both the embedding and the loss have gradients for.
+    fn tied_weight(&self) -> Tensor<B, 2>;
+
+    /// The batch's weighted sum of losses, `[1]`, with the graph of the whole model behind it.
+    fn loss(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 1> {
+        let embedded = self.embed(batch, dropout);
+        let layers = self.layers().iter();
+        self.head_loss(
+            layers.fold(embedded, |hidden, layer| Self::layer(layer, hidden, dropout)),
+            batch,
+        )
+    }
 }
 
 /// A model whose losses can be read without a graph.
@@ -24,13 +62,45 @@ pub trait Scored<B: Backend>: Module<B> {
     fn token_losses(&self, batch: &Batch) -> Vec<f32>;
 }
 
-impl<B: AutodiffBackend + TpBackend> Objective<B> for Gpt2<B>
+impl<B> Objective<B> for Gpt2<B>
 where
+    B: AutodiffBackend + TpBackend,
+    B::InnerBackend: TpBackend,
     Self: AutodiffModule<B>,
+    TransformerBlock<B>: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,
 {
-    fn loss(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 1> {
-        let tokens = input_tokens(batch, &self.devices()[0]);
-        Gpt2::loss(self, tokens, &batch.targets, &batch.loss_weights, dropout)
+    type Layer = TransformerBlock<B>;
+
+    fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
+        Gpt2::embed(self, input_tokens(batch, &self.devices()[0]), dropout)
+    }
+
+    fn layers(&self) -> &[TransformerBlock<B>] {
+        &self.layers
+    }
+
+    fn layer(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B, 3>,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        layer.forward(hidden, dropout)
+    }
+
+    fn layer_without_graph(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B::InnerBackend, 3>,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3> {
+        layer.valid().forward(hidden, dropout)
+    }
+
+    fn head_loss(&self, hidden: Tensor<B, 3>, batch: &Batch) -> Tensor<B, 1> {
+        Gpt2::head_loss(self, hidden, &batch.targets, &batch.loss_weights)
+    }
+
+    fn tied_weight(&self) -> Tensor<B, 2> {
+        self.embedding.word_embeddings.weight.val()
     }
 }
 

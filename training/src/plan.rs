@@ -5,6 +5,8 @@
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use corpus::{Observer, Silent, TokenizerIdentity};
 use serde_json::Value;
@@ -12,15 +14,17 @@ use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::TrainingState;
-use crate::config::{CheckpointConfig, Gpt2Section, ModelConfig, TrainConfig};
+use crate::backend::{Precision, Recompute};
+use crate::checkpoint::InitialWeights;
+use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
 use crate::data::input::DataInputs;
 use crate::data::training_data::{DataRequest, TrainingData};
 use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, WeightedPath};
+use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
-use crate::optim::{AdamWConfig, LrSchedule, ScheduleConfig};
+use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
-use crate::state::StepSettings;
+use crate::state::{Injected, StepSettings};
 
 /// What a run is asked beside its configuration: where it reads and writes, whether it may go on
 /// with an earlier one, and what it writes down. Nothing here changes a result.
@@ -30,10 +34,21 @@ pub struct RunOptions {
     pub data: Vec<WeightedPath>,
     /// The run folder.
     pub out: PathBuf,
-    /// What to do with a run folder that holds this very run already.
+    /// What to do with a run folder that holds this very run already, and where else to go on from.
     pub resume: Resume,
+    /// Whether schedule and optimizer may be other ones than the run that is gone on with had.
+    pub override_schedule: bool,
+    /// Where the weights of a run that starts come from, if not from its seed: a checkpoint, a run
+    /// folder or a model in Hugging Face's form.
+    pub init_from: Option<PathBuf>,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
+    /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
+    pub trace_collectives: bool,
+    /// The command line that asks for the run, to be noted in the run folder.
+    pub command: Vec<String>,
+    /// What goes wrong on purpose, for tests.
+    pub faults: Faults,
 }
 
 impl RunOptions {
@@ -47,18 +62,31 @@ impl RunOptions {
     /// As [`new`](Self::new), on several data folders and shards.
     #[must_use]
     pub fn blend(data: Vec<WeightedPath>, out: PathBuf) -> Self {
-        Self { data, out, resume: Resume::Auto, log_samples: false }
+        Self {
+            data,
+            out,
+            resume: Resume::Auto,
+            override_schedule: false,
+            init_from: None,
+            log_samples: false,
+            trace_collectives: false,
+            command: Vec::new(),
+            faults: Faults::default(),
+        }
     }
 }
 
 /// What to do with a run folder that holds a run already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Resume {
     /// Go on from its newest complete checkpoint; the default.
     #[default]
     Auto,
     /// Refuse it.
     Never,
+    /// Go on from this checkpoint, or from the newest complete one of this run folder, which may be
+    /// another run's folder: then this run begins where that one stood.
+    From(PathBuf),
     /// Delete this run, or another one, and begin again. A folder that holds no run is refused all
     /// the same.
     Overwrite,
@@ -71,8 +99,6 @@ pub struct TrainPlan {
     pub options: RunOptions,
     /// The resolved configuration: every default filled in.
     pub config: Value,
-    /// Fingerprint of the tokens and documents of all data.
-    pub data_fingerprint: String,
     /// The data by which a run is known again: content, weights, and what else its samples depend
     /// on.
     pub data: DataRecord,
@@ -84,8 +110,12 @@ pub struct TrainPlan {
     pub architecture: Architecture,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
+    /// The weights that a run begins with, where the seed does not draw them.
+    pub init_from: Option<Arc<InitialWeights>>,
     /// The grid of ranks.
     pub parallel: ParallelDims,
+    /// How long a rank waits for another before the run ends.
+    pub timeout: Duration,
     /// Samples to train on.
     pub train: BatchSampler,
     /// Forward and backward passes of each copy per optimizer step.
@@ -94,12 +124,20 @@ pub struct TrainPlan {
     pub train_steps: u64,
     /// AdamW and clipping.
     pub optimizer: AdamWConfig,
-    /// Learning rate of each step.
+    /// Learning rate of each update.
     pub schedule: LrSchedule,
+    /// The numbers of activations and their gradients.
+    pub precision: Precision,
+    /// The loss scale, where the precision needs one.
+    pub loss_scale: Option<LossScaleConfig>,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
     /// The validation loss, where it is on.
     pub validation: Option<ValidationPlan>,
     /// When to save and what to keep.
     pub checkpoint: CheckpointConfig,
+    /// What the run folder gets beside `metrics.jsonl`.
+    pub logging: LoggingConfig,
 }
 
 /// When and on what to take the validation loss.
@@ -152,13 +190,19 @@ impl TrainConfig {
 
         let ModelConfig::Gpt2(section) = &self.model;
         let model = section.resolve(tokenizer.vocab_size, inputs.path())?;
-        model.validate()?;
-        model.check_tensor_parallel(parallel.tensor)?;
-        self.check_batch(parallel.data)?;
-        self.check_length(model.seq_length)?;
-        self.check_optimizer()?;
-        self.warn_about_schedule();
+        self.check(&model)?;
+        let loss_scale = self.check_loss_scale()?;
+        options.faults.check(parallel, self.schedule.train_steps.get())?;
 
+        self.check_checkpoints()?;
+        let init_from = match &options.init_from {
+            Some(path) => {
+                let weights = InitialWeights::open(path)?;
+                weights.check(&model, &tokenizer)?;
+                Some(Arc::new(weights))
+            }
+            None => None,
+        };
         let data =
             TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
         let (micro_batch_size, global_batch_size) =
@@ -173,13 +217,14 @@ impl TrainConfig {
         Ok(TrainPlan {
             options,
             config,
-            data_fingerprint: data.record.fingerprint(),
             data: data.record,
             sources: data.sources,
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
+            init_from,
             parallel,
+            timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
             train: sampler(data.train),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),
@@ -192,9 +237,27 @@ impl TrainConfig {
                 rule: self.schedule.rule,
             },
             optimizer: self.optimizer,
+            precision: self.precision,
+            loss_scale,
+            recompute: self.recompute,
             validation,
             checkpoint: self.checkpoint,
+            logging: self.logging,
         })
+    }
+
+    /// What can be checked without the data: that the values are possible, that the model splits
+    /// over the ranks, and that the batch does.
+    pub(crate) fn check(&self, model: &Gpt2Config) -> Result<(), TrainError> {
+        let parallel = self.parallel.dims();
+        model.validate()?;
+        model.check_tensor_parallel(parallel.tensor)?;
+        self.check_batch(parallel.data)?;
+        self.check_length(model.seq_length)?;
+        self.check_optimizer()?;
+        self.check_loss_scale()?;
+        self.warn_about_schedule();
+        Ok(())
     }
 
     /// Every value with defaults filled in.
@@ -280,6 +343,57 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// The time between two checkpoints can be waited for, and what is to be kept for good is saved
+    /// at some time.
+    fn check_checkpoints(&self) -> Result<(), TrainError> {
+        let CheckpointConfig { interval_steps, interval_minutes, keep_every, .. } = self.checkpoint;
+        if let Some(minutes) = interval_minutes.filter(|it| !(it.is_finite() && *it > 0.0)) {
+            return Err(TrainError::InvalidField {
+                field: "checkpoint.interval_minutes",
+                value: minutes.to_string(),
+                expected: "must be above 0".to_owned(),
+            });
+        }
+        match (interval_steps, keep_every) {
+            (Some(interval), Some(every)) if !every.get().is_multiple_of(interval.get()) => {
+                Err(TrainError::InvalidField {
+                    field: "checkpoint.keep_every",
+                    value: every.to_string(),
+                    expected: format!("must be a multiple of interval_steps = {interval}"),
+                })
+            }
+            (None, Some(every)) => Err(TrainError::InvalidField {
+                field: "checkpoint.keep_every",
+                value: every.to_string(),
+                expected: "needs an interval_steps of which it is a multiple".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The loss scale that the precision needs; refuses one that has nothing to scale.
+    fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
+        let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
+            field,
+            value: value.to_string(),
+            expected: expected.to_owned(),
+        };
+        if self.precision != Precision::F16 {
+            return match &self.loss_scale {
+                None => Ok(None),
+                Some(_) => Err(TrainError::LossScaleUnused { precision: self.precision }),
+            };
+        }
+        let config = self.loss_scale.clone().unwrap_or_default();
+        if !(config.min.is_finite() && config.min > 0.0) {
+            return Err(refuse("loss_scale.min", config.min, "must be above 0"));
+        }
+        if !(config.initial.is_finite() && config.initial >= config.min) {
+            return Err(refuse("loss_scale.initial", config.initial, "must be min or more"));
+        }
+        Ok(Some(config))
+    }
+
     /// What the run asks of its data.
     fn request(&self, seq_length: usize) -> DataRequest {
         let global_batch_size = self.batch.global_batch_size.get() as u64;
@@ -309,19 +423,24 @@ impl Gpt2Section {
                 tokenizer: tokenizer_vocab_size,
             });
         }
-        Ok(Gpt2Config {
+        Ok(self.with_vocab_size(tokenizer_vocab_size))
+    }
+
+    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    pub(crate) fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {
+        Gpt2Config {
             num_layers: self.num_layers.get(),
             hidden_size: self.hidden_size.get(),
             num_attention_heads: self.num_attention_heads.get(),
             seq_length: self.seq_length.get(),
-            vocab_size: tokenizer_vocab_size,
+            vocab_size,
             ffn_hidden_size: self.ffn_hidden_size.map(std::num::NonZero::get),
             hidden_dropout: self.hidden_dropout,
             attention_dropout: self.attention_dropout,
             activation: self.activation,
             layer_norm_epsilon: self.layer_norm_epsilon,
             init_std: self.init_std,
-        })
+        }
     }
 }
 
@@ -334,11 +453,6 @@ impl TrainPlan {
     /// Samples that the first `steps` steps take from the training order.
     pub fn samples_consumed(&self, steps: u64) -> u64 {
         steps * self.train.global_batch_size as u64
-    }
-
-    /// What a checkpoint of step `step` says about where training stands.
-    pub fn training_state(&self, step: u64) -> TrainingState {
-        TrainingState { step, samples_consumed: self.samples_consumed(step), seed: self.seed }
     }
 
     /// The micro-batches of step `step`, counted from 1, that a member of `group` takes.
@@ -356,22 +470,28 @@ impl TrainPlan {
         self.train.sample_ids(self.samples_consumed(step - 1))
     }
 
-    /// What update number `step`, counted from 1, is done with.
-    pub fn step_settings(&self, step: u64) -> StepSettings {
+    /// What step `step`, counted from 1, is done with on rank `rank` of the grid, where it would be
+    /// update number `update` of the optimizer, counted from 1 too.
+    ///
+    /// A step that is skipped is no update: the schedule stands still.
+    pub fn step_settings(&self, step: u64, update: u64, rank: usize) -> StepSettings {
+        let strikes = |kind| self.options.faults.strikes(kind, step, rank);
         StepSettings {
-            learning_rate: self.schedule.for_update(step),
+            learning_rate: self.schedule.for_update(update),
             clip_grad: self.optimizer.clip_grad,
             seed: self.seed,
+            recompute: self.recompute,
+            injected: Injected {
+                nan_loss: strikes(FaultKind::Nan),
+                inf_gradient: strikes(FaultKind::Inf),
+            },
         }
     }
 
-    /// Whether a checkpoint is due after step `step`.
+    /// Whether a checkpoint is due after step `step` by the number of steps.
     pub fn checkpoint_due(&self, step: u64) -> bool {
-        step == self.train_steps
-            || self
-                .checkpoint
-                .interval_steps
-                .is_some_and(|interval| step.is_multiple_of(interval.get()))
+        let interval = self.checkpoint.interval_steps;
+        interval.is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
     /// The validation that is due after step `step`; none before the first step.

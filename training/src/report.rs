@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::TrainError;
-use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, StepMetrics, ValidationMetrics};
+use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, Scores, StepMetrics, ValidationMetrics};
 use crate::plan::TrainPlan;
-use crate::state::StepOutcome;
+use crate::state::{StepOutcome, TrainState};
+use crate::tensorboard::EventFile;
+use crate::timers::StepTimes;
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
 pub const FINAL_STEPS: usize = 10;
@@ -53,8 +55,11 @@ pub(crate) struct LossHistory {
 }
 
 impl LossHistory {
-    /// Adds the loss of the next step.
+    /// Adds the loss of the next step; one that is no number counts for nothing.
     pub(crate) fn push(&mut self, loss: f64) {
+        if !loss.is_finite() {
+            return;
+        }
         self.first.get_or_insert(loss);
         if self.recent.len() == FINAL_STEPS {
             self.recent.pop_front();
@@ -84,10 +89,21 @@ impl LossHistory {
 pub(crate) struct RunLog {
     metrics: Option<MetricsLog>,
     samples: Option<SampleLog>,
+    events: Option<EventFile>,
     losses: LossHistory,
+    scores: Scores,
     started: Instant,
     stepping: Duration,
     steps: u64,
+}
+
+/// What a step took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// Wall time.
+    pub(crate) elapsed: Duration,
+    /// Where it went.
+    pub(crate) times: StepTimes,
 }
 
 impl RunLog {
@@ -98,34 +114,48 @@ impl RunLog {
         is_main: bool,
         started: Instant,
     ) -> Result<Self, TrainError> {
-        let (mut metrics, mut samples, mut losses) = (None, None, LossHistory::default());
+        let (mut metrics, mut samples, mut events) = (None, None, None);
+        let (mut losses, mut scores) = (LossHistory::default(), Scores::default());
         if is_main {
             let run = &plan.options.out;
-            let (log, earlier) = MetricsLog::open(run, plan.train_steps, done_steps)?;
-            (metrics, losses) = (Some(log), earlier);
+            let log;
+            (log, losses, scores) = MetricsLog::open(run, plan.train_steps, done_steps)?;
+            metrics = Some(log);
             // A log that was begun goes on, whether or not this call asks for it: it has no gaps.
             if plan.options.log_samples || run.join(SAMPLES_FILE).exists() {
                 samples = Some(SampleLog::open(plan, done_steps)?);
             }
+            if plan.logging.tensorboard {
+                events = Some(EventFile::create(run, done_steps)?);
+            }
         }
-        Ok(Self { metrics, samples, ..Self::read_only(losses, started) })
+        Ok(Self { metrics, samples, events, scores, ..Self::read_only(losses, started) })
     }
 
     /// The log of a run that is done, which had these losses.
     pub(crate) fn read_only(losses: LossHistory, started: Instant) -> Self {
-        let stepping = Duration::ZERO;
-        Self { metrics: None, samples: None, losses, started, stepping, steps: 0 }
+        Self {
+            metrics: None,
+            samples: None,
+            events: None,
+            losses,
+            scores: Scores::default(),
+            started,
+            stepping: Duration::ZERO,
+            steps: 0,
+        }
     }
 
-    /// Writes down step `step`, which took `elapsed`.
-    pub(crate) fn step(
+    /// Writes down the step that left `state`.
+    pub(crate) fn step<B, M>(
         &mut self,
         plan: &TrainPlan,
-        step: u64,
+        state: &TrainState<B, M>,
         learning_rate: f64,
         outcome: StepOutcome,
-        elapsed: Duration,
+        Measured { elapsed, times }: Measured,
     ) -> Result<(), TrainError> {
+        let step = state.step;
         self.stepping += elapsed;
         self.steps += 1;
         self.losses.push(outcome.loss);
@@ -133,17 +163,29 @@ impl RunLog {
             samples.step(plan, step)?;
         }
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
-        metrics.step(&StepMetrics {
+        let [loss_z, grad_norm_z] = self.scores.of(outcome.loss, outcome.grad_norm);
+        let tokens_per_second = plan.tokens_per_step() as f64 / elapsed.as_secs_f64();
+        let step_metrics = StepMetrics {
             step,
             loss: outcome.loss,
             grad_norm: outcome.grad_norm,
             learning_rate,
-            loss_scale: None,
-            skipped: 0,
+            weight_decay: plan.optimizer.weight_decay,
+            loss_scale: outcome.loss_scale,
+            skipped: step - state.optimizer.updates(),
+            updates: state.optimizer.updates(),
             tokens: step * plan.tokens_per_step(),
-            tokens_per_second: plan.tokens_per_step() as f64 / elapsed.as_secs_f64(),
+            tokens_per_second,
+            model_flops_per_second: tokens_per_second * plan.architecture.flops_per_token(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
-        })
+            loss_z,
+            grad_norm_z,
+            timers: times,
+        };
+        if let Some(events) = &mut self.events {
+            events.step(&step_metrics)?;
+        }
+        metrics.step(&step_metrics)
     }
 
     /// Writes down the validation loss after step `step`.
@@ -156,13 +198,17 @@ impl RunLog {
     ) -> Result<(), TrainError> {
         self.losses.push_validation(step, validation_loss);
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
-        metrics.validation(&ValidationMetrics {
+        let validation = ValidationMetrics {
             step,
             validation_loss,
             targets,
             tokens: step * plan.tokens_per_step(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
-        })
+        };
+        if let Some(events) = &mut self.events {
+            events.validation(&validation)?;
+        }
+        metrics.validation(&validation)
     }
 
     /// Whether the validation after step `step` is due and was not taken, as the main rank knows.
@@ -171,11 +217,11 @@ impl RunLog {
     }
 
     /// Returns when everything written is on the disk.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
-        if let Some(metrics) = &self.metrics {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        if let Some(metrics) = &mut self.metrics {
             metrics.sync()?;
         }
-        self.samples.as_ref().map_or(Ok(()), SampleLog::sync)
+        self.samples.as_mut().map_or(Ok(()), SampleLog::sync)
     }
 
     /// The report after step `step`, with the newest checkpoint.

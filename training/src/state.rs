@@ -2,19 +2,20 @@
 
 use std::marker::PhantomData;
 
-use burn::tensor::ElementConversion;
 use burn::tensor::backend::AutodiffBackend;
 
 use crate::TrainError;
+use crate::backend::{Recompute, TpBackend};
 use crate::data::Batch;
-use crate::error::NonFinite;
 use crate::objective::Objective;
-use crate::optim::{AdamW, GradientBuffer, clip_coefficient, grad_norm};
+use crate::optim::{AdamW, DynamicLossScaler, GradientBuffer, clip_coefficient, grad_norm};
 use crate::parallel::Rank;
 use crate::parallel::collective::sum_exactly;
 use crate::parallel::random::DropoutKey;
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
+use crate::pass::{PassSettings, forward_backward};
+use crate::timers::{Phase, StepTimers};
 
 /// A model in training, as one rank holds it.
 #[derive(Debug)]
@@ -23,9 +24,11 @@ pub struct TrainState<B, M> {
     pub model: M,
     /// This rank's part of the optimizer.
     pub optimizer: AdamW,
+    /// The loss scale, where the precision needs one; the same on every rank.
+    pub loss_scaler: Option<DynamicLossScaler>,
     /// The model's parameter table.
     pub specs: Vec<ParameterSpec>,
-    /// Optimizer steps done.
+    /// Steps done: global batches taken. Those that were skipped are no updates of the optimizer.
     pub step: u64,
     gradients: GradientBuffer,
     backend: PhantomData<fn() -> B>,
@@ -40,6 +43,28 @@ pub struct StepSettings {
     pub clip_grad: f64,
     /// Seed of the dropout masks.
     pub seed: u64,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
+    /// What goes wrong on purpose on this rank.
+    pub injected: Injected,
+}
+
+impl StepSettings {
+    /// A step that keeps all for its backward pass, and in which nothing goes wrong on purpose.
+    #[must_use]
+    pub const fn new(learning_rate: f64, clip_grad: f64, seed: u64) -> Self {
+        let injected = Injected { nan_loss: false, inf_gradient: false };
+        Self { learning_rate, clip_grad, seed, recompute: Recompute::None, injected }
+    }
+}
+
+/// What goes wrong on purpose in a step, for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Injected {
+    /// The loss is no number.
+    pub nan_loss: bool,
+    /// A number of the gradient is infinite.
+    pub inf_gradient: bool,
 }
 
 /// What one step measured, before it changed the weights.
@@ -47,16 +72,41 @@ pub struct StepSettings {
 pub struct StepOutcome {
     /// Mean loss over the scored targets of the global batch, in nats.
     pub loss: f64,
-    /// Global norm of the gradient before clipping.
+    /// Global norm of the gradient before clipping, without the loss scale.
     pub grad_norm: f64,
+    /// What the loss was multiplied by, where it was scaled.
+    pub loss_scale: Option<f64>,
+    /// Whether loss or gradient were no numbers: weights, moments and schedule are as before then.
+    pub skipped: bool,
 }
 
-impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
-    /// The state after `step` steps that left `model` and `optimizer`.
+impl<B, M> TrainState<B, M>
+where
+    B: AutodiffBackend + TpBackend,
+    M: Objective<B>,
+{
+    /// The state after `step` steps that left `model` and `optimizer`, without a loss scale.
     pub fn new(model: M, optimizer: AdamW, specs: Vec<ParameterSpec>, step: u64) -> Self {
         let sizes = optimizer.moments().map(|moments| moments.exp_avg.len());
         let gradients = GradientBuffer::new(&specs, sizes);
-        Self { model, optimizer, specs, step, gradients, backend: PhantomData }
+        Self { model, optimizer, loss_scaler: None, specs, step, gradients, backend: PhantomData }
+    }
+
+    /// The same state with a loss scale.
+    #[must_use]
+    pub fn with_loss_scaler(self, loss_scaler: Option<DynamicLossScaler>) -> Self {
+        Self { loss_scaler, ..self }
+    }
+
+    /// Updates of the optimizer so far: the steps that were not skipped.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.optimizer.updates()
+    }
+
+    /// The sums of the last step's gradients, times its loss scale.
+    pub(crate) fn gradients(&self) -> &GradientBuffer {
+        &self.gradients
     }
 
     /// A copy of this rank's weights by parameter, in the order of the parameter table.
@@ -89,12 +139,12 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
 
     /// One optimizer step on one global batch, of which `micro_batches` are this copy's share.
     ///
-    /// Every rank calls it; those that share a copy of the model with the same batches.
+    /// Every rank calls it; those that share a copy of the model with the same batches. Where loss
+    /// or gradient are no numbers, all ranks find so and skip the update.
     ///
     /// # Errors
     ///
-    /// When a batch cannot be read, or loss or gradient are no numbers; the weights are those of
-    /// the step before then.
+    /// When a batch cannot be read.
     ///
     /// # Panics
     ///
@@ -102,44 +152,48 @@ impl<B: AutodiffBackend, M: Objective<B>> TrainState<B, M> {
     /// it.
     pub fn optimizer_step(
         mut self,
-        micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        mut micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
         settings: &StepSettings,
         rank: &Rank,
+        timers: &mut StepTimers,
     ) -> Result<(Self, StepOutcome), TrainError> {
-        let step = self.step + 1; // the first update is step 1
+        let step = self.step + 1; // the first step is step 1
+        let loss_scale = self.loss_scaler.as_ref().map(DynamicLossScaler::scale);
+        let scale = loss_scale.unwrap_or(1.0);
         self.gradients.begin();
-        let mut loss = 0.0;
-        for batch in micro_batches {
+        let mut loss = if settings.injected.nan_loss { f64::NAN } else { 0.0 };
+        while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
             let batch = batch?;
             let first_sample = batch.first_sample as u64;
-            let dropout = DropoutKey { seed: settings.seed, step, first_sample };
+            let pass = PassSettings {
+                dropout: DropoutKey { seed: settings.seed, step, first_sample },
+                loss_scale: scale,
+                recompute: settings.recompute,
+            };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
-            loss += forward_backward(&self.model, &batch, &dropout, &mut self.gradients);
+            loss += forward_backward(&self.model, &batch, &pass, &mut self.gradients, timers);
         }
+        if settings.injected.inf_gradient {
+            self.gradients.overflow();
+        }
+        let running = timers.start(Phase::Optimizer);
         let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
         self.gradients.all_reduce(&rank.data_parallel)?;
-        let grad_norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
-        // The same bits on every rank, and so the same decision.
-        if !(loss.is_finite() && grad_norm.is_finite()) {
-            let found = NonFinite::Step { loss, grad_norm };
-            return Err(TrainError::NonFinite { step, found });
-        }
-        let clip = clip_coefficient(grad_norm, settings.clip_grad);
-        self.model = self.optimizer.step(settings.learning_rate, clip, self.model, &self.gradients);
-        self.step = step;
-        Ok((self, StepOutcome { loss, grad_norm }))
-    }
-}
+        let norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
+        let grad_norm = norm / scale;
 
-/// The batch's share of the loss; its gradients go into `gradients`.
-fn forward_backward<B: AutodiffBackend, M: Objective<B>>(
-    model: &M,
-    batch: &Batch,
-    dropout: &DropoutKey,
-    gradients: &mut GradientBuffer,
-) -> f64 {
-    let loss = model.loss(batch, Some(dropout));
-    let value = loss.clone().inner().into_scalar().elem::<f64>();
-    gradients.add(model, loss.backward());
-    value
+        let has_numbers = loss.is_finite() && grad_norm.is_finite();
+        let skipped = rank.any("skipped", !has_numbers)?;
+        if let Some(scaler) = &mut self.loss_scaler {
+            scaler.update(skipped);
+        }
+        if !skipped {
+            let factor = clip_coefficient(grad_norm, settings.clip_grad) / scale;
+            let lr = settings.learning_rate;
+            self.model = self.optimizer.step(lr, factor, self.model, &self.gradients);
+        }
+        self.step = step;
+        timers.stop(running);
+        Ok((self, StepOutcome { loss, grad_norm, loss_scale, skipped }))
+    }
 }

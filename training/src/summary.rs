@@ -1,11 +1,19 @@
-//! What a plan amounts to before anything is allocated: parameters, memory, messages and tokens.
+//! What a run amounts to before anything is allocated: parameters, memory, messages, tokens, work.
+//!
+//! Sizes follow from the configuration alone, so that a run can be planned on a machine that holds
+//! neither its data nor its model: the vocabulary and the tokens of an epoch are then those that
+//! the configuration writes down.
 
 use serde::Serialize;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::backend::cpu::head::CHUNK_ROWS;
+use crate::backend::{Precision, Recompute};
+use crate::config::{ModelConfig, TrainConfig};
 use crate::data::DataSourceSummary;
 use crate::model::Gpt2Config;
+use crate::parallel::ParallelDims;
 use crate::parameters::padded_vocab_size;
 use crate::plan::TrainPlan;
 
@@ -14,6 +22,8 @@ use crate::plan::TrainPlan;
 pub struct PlanSummary {
     /// Parameters of the whole model with its vocabulary padded.
     pub parameters: u64,
+    /// The same by part.
+    pub parameters_by_part: ParametersByPart,
     /// Parameters that one rank holds.
     pub parameters_per_rank: u64,
     /// Rows of the vocabulary with padding.
@@ -24,95 +34,169 @@ pub struct PlanSummary {
     pub tensor_parallel_size: u64,
     /// Copies of the model.
     pub data_parallel_size: u64,
+    /// What activations and messages are computed in.
+    pub precision: Precision,
+    /// What a forward pass keeps for the backward pass.
+    pub recompute: Recompute,
+    /// Weights, gradients and optimizer of one whole model: 16 bytes per parameter.
+    pub state_bytes: u64,
     /// Memory of one rank by use; activations are an estimate.
     pub bytes_per_rank: BytesPerRank,
     /// All-reduces of activations in the layers for one forward and backward pass, that is, per
     /// micro-batch: two forward and two backward in each layer, as the paper counts. Those of the
-    /// embedding and of the loss are not among them. 0 where one rank holds the model.
+    /// embedding and of the loss are not among them, nor those of layers that run again. 0 where
+    /// one rank holds the model.
     pub all_reduces_per_step: u64,
     /// Bytes of these all-reduces, per micro-batch too.
     pub all_reduce_bytes_per_step: u64,
+    /// Everything that a rank exchanges with those that share its model in one micro-batch, by
+    /// name, layers that run again included.
+    pub messages_per_micro_batch: Vec<MessageTotal>,
     /// Numbers in each of the three exchanges of the loss.
     pub loss_exchange_numbers: u64,
     /// Numbers that gathering all logits would exchange instead.
     pub gathered_logits_numbers: u64,
+    /// How many times more that is: the padded vocabulary.
+    pub gathered_logits_per_loss_number: u64,
     /// Bytes of gradients that a rank all-reduces with the other copies of the model in an
     /// optimizer step; 0 where there are none.
     pub gradient_all_reduce_bytes_per_step: u64,
     /// Forward and backward passes of each copy per optimizer step.
     pub grad_accumulation_steps: u64,
+    /// Targets that training sees in an epoch: those of the data, or else `data.epoch_tokens`.
+    pub tokens_per_epoch: Option<u64>,
     /// Optimizer steps that see each training sample once.
-    pub steps_per_epoch: f64,
+    pub steps_per_epoch: Option<f64>,
     /// Targets per optimizer step, over all copies.
     pub tokens_per_step: u64,
     /// Targets of the whole run.
     pub tokens_total: u64,
-    /// What the samples are drawn from.
+    /// How often the run sees each training sample.
+    pub epochs: Option<f64>,
+    /// Floating-point operations of the model in an optimizer step
+    /// ([`flops_per_token`](Architecture::flops_per_token)); recomputation is not among them.
+    pub model_flops_per_step: f64,
+    /// What the samples are drawn from; nothing where the data is not at hand.
     pub sources: Vec<DataSourceSummary>,
 }
 
+/// Parameters by part, with the vocabulary padded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ParametersByPart {
+    /// The word embedding, which is the output layer too.
+    pub embedding: u64,
+    /// The learned positions.
+    pub positions: u64,
+    /// Attention of one layer.
+    pub attention_per_layer: u64,
+    /// MLP of one layer.
+    pub mlp_per_layer: u64,
+    /// Both layer norms of one layer.
+    pub norms_per_layer: u64,
+    /// All layers.
+    pub layers: u64,
+    /// The layer norm after the last layer.
+    pub final_norm: u64,
+}
+
 /// Memory of one rank in bytes.
+///
+/// In mixed precision a parameter takes 2 bytes as the layers multiply it and 2 for its gradient,
+/// and the optimizer keeps 4 of the master weight and 4 for each of the two moments; in `f32` it
+/// takes 4, 4 and twice 4. Both are 16.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BytesPerRank {
-    /// Weights in `f32`.
+    /// Weights in the precision of the layers.
     pub weights: u64,
-    /// Summed gradients in `f32`.
+    /// Gradients in the same precision.
     pub gradients: u64,
-    /// Both moments in `f32`.
+    /// Both moments in `f32`; in mixed precision also the master weights.
     pub optimizer: u64,
-    /// What a forward pass keeps for the backward pass of one micro-batch; estimated.
+    /// What a forward pass keeps for the backward pass of one micro-batch, as the run is
+    /// configured; estimated.
     pub activations: u64,
+    /// The same with `recompute = "none"`.
+    pub activations_kept: u64,
+    /// The same with `recompute = "layer"`.
+    pub activations_recomputed: u64,
+    /// Weights, gradients, optimizer and activations.
+    pub total: u64,
+}
+
+/// What messages of one name come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MessageTotal {
+    /// What they are for.
+    pub name: &'static str,
+    /// Calls.
+    pub calls: u64,
+    /// Numbers that the rank brings.
+    pub numbers: u64,
+    /// Bytes of these numbers.
+    pub bytes: u64,
 }
 
 /// Bytes of an `f32`.
 const NUMBER_BYTES: u64 = size_of::<f32>() as u64;
 
+/// What sizes follow from.
+struct Sizes<'a> {
+    model: &'a Gpt2Config,
+    parallel: ParallelDims,
+    precision: Precision,
+    recompute: Recompute,
+    micro_batch_size: usize,
+    global_batch_size: usize,
+    train_steps: u64,
+    tokens_per_epoch: Option<u64>,
+}
+
+impl TrainConfig {
+    /// What a run of this configuration amounts to, on data that is not at hand: of a vocabulary
+    /// of `model.gpt2.vocab_size` tokens, and `data.epoch_tokens` to an epoch.
+    ///
+    /// # Errors
+    ///
+    /// As [`validate`](Self::validate), where no data is needed to find the mistake;
+    /// [`TrainError::NoVocabulary`].
+    pub fn summary(&self) -> Result<PlanSummary, TrainError> {
+        let ModelConfig::Gpt2(section) = &self.model;
+        let vocab_size = section.vocab_size.ok_or(TrainError::NoVocabulary)?;
+        let model = section.with_vocab_size(vocab_size.get());
+        self.check(&model)?;
+        let sizes = Sizes {
+            model: &model,
+            parallel: self.parallel.dims(),
+            precision: self.precision,
+            recompute: self.recompute,
+            micro_batch_size: self.batch.micro_batch_size.get(),
+            global_batch_size: self.batch.global_batch_size.get(),
+            train_steps: self.schedule.train_steps.get(),
+            tokens_per_epoch: self.data.epoch_tokens.map(std::num::NonZero::get),
+        };
+        Ok(sizes.summary())
+    }
+}
+
 impl TrainPlan {
     /// What the plan amounts to. Nothing of the model is allocated for it.
     pub fn summary(&self) -> PlanSummary {
-        let Architecture::Gpt2(model) = &self.architecture;
-        let ranks = self.parallel.tensor;
-        let local = self.parameters_per_rank();
-        let padded = padded_vocab_size(model.vocab_size, ranks) as u64;
-        let rows = self.rows(model);
-        let activation_bytes = NUMBER_BYTES.saturating_mul(self.activation(model));
-        let all_reduces = if ranks > 1 { 4 * model.num_layers as u64 } else { 0 };
-        let has_copies = self.parallel.data > 1;
-        PlanSummary {
-            parameters: model.num_parameters(ranks) as u64,
-            parameters_per_rank: local,
-            padded_vocab_size: padded,
-            heads_per_rank: (model.num_attention_heads / ranks) as u64,
-            tensor_parallel_size: ranks as u64,
-            data_parallel_size: self.parallel.data as u64,
-            bytes_per_rank: self.bytes_per_rank(),
-            all_reduces_per_step: all_reduces,
-            all_reduce_bytes_per_step: all_reduces.saturating_mul(activation_bytes),
-            loss_exchange_numbers: rows,
-            gathered_logits_numbers: rows.saturating_mul(padded),
-            gradient_all_reduce_bytes_per_step: if has_copies { NUMBER_BYTES * local } else { 0 },
-            grad_accumulation_steps: self.grad_accumulation_steps as u64,
-            steps_per_epoch: self.train.samples.samples().per_epoch() as f64
-                / self.train.global_batch_size as f64,
-            tokens_per_step: self.tokens_per_step(),
-            tokens_total: self.tokens_per_step().saturating_mul(self.train_steps),
-            sources: self.sources.clone(),
-        }
+        PlanSummary { sources: self.sources.clone(), ..self.sizes().summary() }
     }
 
     /// Refuses a run that does not fit into `memory_bytes` on all ranks together; the ranks are
     /// threads of one process. Nothing is refused where the machine does not tell its size.
     ///
-    /// Counted are [`BytesPerRank`], and what a pass holds beside it: the gradients that it has not
-    /// yet added to the sums, and one more vocabulary table. Runs were measured to take 1.45 times
-    /// the plan's bytes.
+    /// Counted are weights, gradients, optimizer and activations ([`BytesPerRank`]), and what a
+    /// pass holds beside them: the gradients that it has not yet added to the sums, and one more
+    /// vocabulary table. A run takes more, so that nothing is refused that would fit.
     ///
     /// # Errors
     ///
     /// [`TrainError::ModelTooLarge`] with both sizes.
     pub fn check_memory(&self, memory_bytes: Option<u64>) -> Result<(), TrainError> {
         let ranks = self.parallel.num_ranks();
-        let needed = self.peak_bytes_per_rank().saturating_mul(ranks as u64);
+        let needed = self.sizes().peak_bytes_per_rank().saturating_mul(ranks as u64);
         match memory_bytes {
             Some(present) if needed > present => Err(TrainError::ModelTooLarge {
                 needed,
@@ -124,56 +208,214 @@ impl TrainPlan {
         }
     }
 
-    fn bytes_per_rank(&self) -> BytesPerRank {
+    fn sizes(&self) -> Sizes<'_> {
         let Architecture::Gpt2(model) = &self.architecture;
-        let local = self.parameters_per_rank();
-        BytesPerRank {
-            weights: NUMBER_BYTES * local,
-            gradients: NUMBER_BYTES * local,
-            optimizer: 2 * NUMBER_BYTES * local,
-            activations: NUMBER_BYTES.saturating_mul(self.activation_numbers(model)),
+        let samples_per_epoch = self.train.samples.samples().per_epoch();
+        Sizes {
+            model,
+            parallel: self.parallel,
+            precision: self.precision,
+            recompute: self.recompute,
+            micro_batch_size: self.train.micro_batch_size,
+            global_batch_size: self.train.global_batch_size,
+            train_steps: self.train_steps,
+            tokens_per_epoch: Some(samples_per_epoch * model.seq_length as u64),
+        }
+    }
+}
+
+impl Sizes<'_> {
+    fn summary(&self) -> PlanSummary {
+        let Self { model, parallel, precision, recompute, .. } = *self;
+        let ranks = parallel.tensor;
+        let parameters = model.num_parameters(ranks) as u64;
+        let parameters_per_rank = self.parameters_per_rank();
+        let padded_vocab_size = padded_vocab_size(model.vocab_size, ranks) as u64;
+        let rows = self.rows();
+        let message_bytes = self.activation().saturating_mul(precision.bytes() as u64);
+        let all_reduces = if ranks > 1 { 4 * model.num_layers as u64 } else { 0 };
+        let gradient_bytes = NUMBER_BYTES * parameters_per_rank;
+        let tokens_per_step = (self.global_batch_size * model.seq_length) as u64;
+        let tokens_total = tokens_per_step.saturating_mul(self.train_steps);
+        let epochs_of =
+            |tokens: u64| self.tokens_per_epoch.map(|epoch| tokens as f64 / epoch as f64);
+        let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token();
+        PlanSummary {
+            parameters,
+            parameters_by_part: self.parameters_by_part(),
+            parameters_per_rank,
+            padded_vocab_size,
+            heads_per_rank: (model.num_attention_heads / ranks) as u64,
+            tensor_parallel_size: ranks as u64,
+            data_parallel_size: parallel.data as u64,
+            precision,
+            recompute,
+            state_bytes: 16 * parameters,
+            bytes_per_rank: self.bytes_per_rank(),
+            all_reduces_per_step: all_reduces,
+            all_reduce_bytes_per_step: all_reduces.saturating_mul(message_bytes),
+            messages_per_micro_batch: self.messages(),
+            loss_exchange_numbers: rows,
+            gathered_logits_numbers: rows.saturating_mul(padded_vocab_size),
+            gathered_logits_per_loss_number: padded_vocab_size,
+            gradient_all_reduce_bytes_per_step: if parallel.data > 1 { gradient_bytes } else { 0 },
+            grad_accumulation_steps: (self.global_batch_size
+                / (self.micro_batch_size * parallel.data))
+                as u64,
+            tokens_per_epoch: self.tokens_per_epoch,
+            steps_per_epoch: epochs_of(tokens_per_step).map(|epochs| 1.0 / epochs),
+            tokens_per_step,
+            tokens_total,
+            epochs: epochs_of(tokens_total),
+            model_flops_per_step: flops_per_token * tokens_per_step as f64,
+            sources: Vec::new(),
         }
     }
 
-    /// Bytes that a rank takes at most.
+    fn parameters_by_part(&self) -> ParametersByPart {
+        let (ranks, layers) = (self.parallel.tensor, self.model.num_layers as u64);
+        let mut parts = ParametersByPart::default();
+        for spec in self.model.parameters() {
+            let path = spec.path.as_str();
+            let part = match path {
+                path if path.starts_with("embedding.word") => &mut parts.embedding,
+                path if path.starts_with("embedding.position") => &mut parts.positions,
+                path if path.starts_with("final_layernorm") => &mut parts.final_norm,
+                path if path.contains(".attention.") => &mut parts.attention_per_layer,
+                path if path.contains(".mlp.") => &mut parts.mlp_per_layer,
+                _ => &mut parts.norms_per_layer,
+            };
+            *part += spec.num_padded_elements(ranks) as u64;
+        }
+        parts.layers = parts.attention_per_layer + parts.mlp_per_layer + parts.norms_per_layer;
+        parts.attention_per_layer /= layers;
+        parts.mlp_per_layer /= layers;
+        parts.norms_per_layer /= layers;
+        parts
+    }
+
+    fn bytes_per_rank(&self) -> BytesPerRank {
+        let parameters = self.parameters_per_rank();
+        let number = self.precision.bytes() as u64;
+        let (weights, gradients) = (number * parameters, number * parameters);
+        let optimizer = (16 - 2 * number) * parameters;
+        let [activations_kept, activations_recomputed] = self.activation_bytes();
+        let activations = match self.recompute {
+            Recompute::None => activations_kept,
+            Recompute::Layer => activations_recomputed,
+        };
+        let total = (weights + gradients + optimizer).saturating_add(activations);
+        BytesPerRank {
+            weights,
+            gradients,
+            optimizer,
+            activations,
+            activations_kept,
+            activations_recomputed,
+            total,
+        }
+    }
+
+    /// Bytes that a rank takes at most: parameters, sums of gradients and moments are `f32` in
+    /// every precision, and so are the gradients of a pass.
     fn peak_bytes_per_rank(&self) -> u64 {
-        let Architecture::Gpt2(model) = &self.architecture;
-        let ranks = self.parallel.tensor;
-        let BytesPerRank { weights, gradients, optimizer, activations } = self.bytes_per_rank();
-        let table_rows = padded_vocab_size(model.vocab_size, ranks) / ranks;
-        let table = NUMBER_BYTES * (table_rows * model.hidden_size) as u64;
-        (weights + 2 * gradients + optimizer + table).saturating_add(activations)
+        let parameters = self.parameters_per_rank();
+        let table = NUMBER_BYTES * self.vocabulary_rows() * self.model.hidden_size as u64;
+        (5 * NUMBER_BYTES * parameters + table).saturating_add(self.bytes_per_rank().activations)
+    }
+
+    /// Everything that is exchanged in a micro-batch.
+    fn messages(&self) -> Vec<MessageTotal> {
+        if self.parallel.tensor == 1 {
+            return Vec::new();
+        }
+        let layers = self.model.num_layers as u64;
+        let forward = match self.recompute {
+            Recompute::None => layers,
+            Recompute::Layer => 2 * layers,
+        };
+        let activation =
+            |(name, calls)| (name, calls, self.activation(), self.precision.bytes() as u64);
+        // The loss takes the positions in chunks, and computes in f32.
+        let (rows, chunks) = (self.rows(), self.rows().div_ceil(CHUNK_ROWS as u64));
+        let loss = |name| MessageTotal {
+            name,
+            calls: chunks,
+            numbers: rows,
+            bytes: rows.saturating_mul(NUMBER_BYTES),
+        };
+        [
+            ("embedding.g", 1),
+            ("layer.attention.g", forward),
+            ("layer.mlp.g", forward),
+            ("layer.attention.f", layers),
+            ("layer.mlp.f", layers),
+            ("head.f", 1),
+        ]
+        .map(activation)
+        .map(|(name, calls, numbers, bytes)| {
+            let numbers = numbers.saturating_mul(calls);
+            MessageTotal { name, calls, numbers, bytes: numbers.saturating_mul(bytes) }
+        })
+        .into_iter()
+        .chain(["loss.max", "loss.target", "loss.sum"].map(loss))
+        .collect()
     }
 
     /// Tokens of a micro-batch.
-    fn rows(&self, model: &Gpt2Config) -> u64 {
-        (self.train.micro_batch_size as u64).saturating_mul(model.seq_length as u64)
+    fn rows(&self) -> u64 {
+        (self.micro_batch_size as u64).saturating_mul(self.model.seq_length as u64)
     }
 
     /// Numbers of one activation of a micro-batch.
-    fn activation(&self, model: &Gpt2Config) -> u64 {
-        self.rows(model).saturating_mul(model.hidden_size as u64)
+    fn activation(&self) -> u64 {
+        self.rows().saturating_mul(self.model.hidden_size as u64)
+    }
+
+    /// Rows of the vocabulary that a rank holds.
+    fn vocabulary_rows(&self) -> u64 {
+        let ranks = self.parallel.tensor;
+        (padded_vocab_size(self.model.vocab_size, ranks) / ranks) as u64
     }
 
     /// Parameters that each rank holds, padded rows of the vocabulary included.
     fn parameters_per_rank(&self) -> u64 {
         let size = self.parallel.tensor;
-        let table = self.architecture.parameters();
+        let table = self.model.parameters();
         table.iter().map(|spec| spec.local_shape(0, size).iter().product::<usize>() as u64).sum()
     }
 
-    /// Numbers that a forward pass keeps, estimated. Per layer: eight activations that every rank
-    /// holds whole (both norms' inputs and outputs, both residual branches and their dropped
-    /// forms); twelve that are split (query, key, value, context and twice the MLP's width of
-    /// four); and the attention probabilities before and after dropout.
-    fn activation_numbers(&self, model: &Gpt2Config) -> u64 {
-        let ranks = self.parallel.tensor as u64;
-        let activation = self.activation(model);
-        let row_of_scores =
-            (model.seq_length as u64).saturating_mul(model.num_attention_heads as u64);
-        let probabilities = self.rows(model).saturating_mul(row_of_scores);
-        let split = activation.saturating_mul(12).saturating_add(probabilities.saturating_mul(2));
-        let per_layer = activation.saturating_mul(8).saturating_add(split / ranks);
-        per_layer.saturating_mul(model.num_layers as u64)
+    /// Bytes of what a forward pass keeps, estimated: with everything kept, and with layers that
+    /// run again, where each keeps its input and one of them has everything at a time.
+    ///
+    /// Beside the layers there are the embedding's output, input and output of the last norm, the
+    /// gradient that the head leaves, and the logits of one chunk of positions in `f32`.
+    fn activation_bytes(&self) -> [u64; 2] {
+        let (layer, layers) = (self.layer_numbers(), self.model.num_layers as u64);
+        let activation = self.activation();
+        let around = activation.saturating_mul(4);
+        let logits = self.rows().min(CHUNK_ROWS as u64).saturating_mul(self.vocabulary_rows());
+        let kept = layer.saturating_mul(layers);
+        let recomputed = activation.saturating_mul(layers).saturating_add(layer);
+        [kept, recomputed].map(|numbers| {
+            let numbers = numbers.saturating_add(around);
+            let bytes = numbers.saturating_mul(self.precision.bytes() as u64);
+            bytes.saturating_add(logits.saturating_mul(NUMBER_BYTES))
+        })
+    }
+
+    /// Numbers that a layer keeps. Every rank keeps whole the inputs and outputs of both norms; its
+    /// share of query, key, value, context, and of the MLP's units before and after GELU; and of
+    /// the attention probabilities, before dropout and after it.
+    fn layer_numbers(&self) -> u64 {
+        let Self { model, parallel, .. } = self;
+        let (rows, activation) = (self.rows(), self.activation());
+        let scores = (model.seq_length as u64).saturating_mul(model.num_attention_heads as u64);
+        let copies = if model.attention_dropout > 0.0 { 2 } else { 1 };
+        let split = activation
+            .saturating_mul(4)
+            .saturating_add(rows.saturating_mul(2 * model.ffn_size() as u64))
+            .saturating_add(rows.saturating_mul(scores).saturating_mul(copies));
+        activation.saturating_mul(4).saturating_add(split / parallel.tensor as u64)
     }
 }

@@ -4,7 +4,7 @@
 //! it stands. Everything random is a function of the plan and the step, so a loop that starts at
 //! step 200 from a checkpoint goes on exactly as one that came there.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use burn::tensor::backend::AutodiffBackend;
@@ -13,19 +13,26 @@ use tracing::info;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::backend::CpuAutodiff;
-use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot};
+use crate::backend::{CpuAutodiff, TpBackend};
+use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Retention, Saved, Snapshot, TrainingState};
+use crate::collective_dump;
+use crate::collective_trace::CollectiveTrace;
+use crate::diagnosis;
 use crate::error::NonFinite;
 use crate::metrics::{MetricsLog, SampleLog};
 use crate::model::Gpt2;
 use crate::objective::{Objective, Scored};
-use crate::optim::{AdamW, Moments};
-use crate::parallel::{ParallelDims, Rank, TensorParallelGroup, launch};
+use crate::optim::{AdamW, DynamicLossScaler, Moments};
+use crate::parallel::{
+    ParallelDims, Rank, TensorParallelGroup, Watch, hang_message, launch_watched,
+};
 use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::TrainPlan;
-use crate::report::{RunLog, TrainReport};
+use crate::report::{Measured, RunLog, TrainReport};
 use crate::run_folder;
-use crate::state::TrainState;
+use crate::saves::Saves;
+use crate::state::{StepOutcome, TrainState};
+use crate::timers::{Phase, StepTimers};
 use crate::validation::validation_loss;
 
 /// Trains as planned, on one thread per rank, and leaves the run folder complete.
@@ -51,28 +58,37 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
         }
     }
-    let reports = launch(plan.parallel, |rank| {
+    let trace = CollectiveTrace::open(plan, resumed.map_or(0, Checkpoint::step))?;
+    let watch = Watch {
+        timeout: plan.timeout,
+        on_failure: &|ranks, failure| collective_dump::write(&plan.options.out, ranks, failure),
+        on_hang: &|failure, places| {
+            observer.hangs(&format!("training failed: {}", hang_message(failure, places)));
+        },
+    };
+    let reports = launch_watched(plan.parallel, &watch, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
-        let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
+        let saves = Saves::new(resumed, run.init_from.as_ref());
         let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
-        train_rank(plan, state, newest, log, &rank, observer)
+        train_rank(plan, state, saves, log, trace.as_ref(), &rank, observer)
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
 }
 
-/// The loop, as one rank runs it. `newest` is the checkpoint that `state` comes from.
+/// The loop, as one rank runs it.
 fn train_rank<B, M>(
     plan: &TrainPlan,
     mut state: TrainState<B, M>,
-    mut newest: Option<PathBuf>,
+    mut saves: Saves<'_>,
     mut log: RunLog,
+    trace: Option<&CollectiveTrace>,
     rank: &Rank,
     observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
 where
-    B: AutodiffBackend,
+    B: AutodiffBackend + TpBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
@@ -80,6 +96,7 @@ where
         observer.skip(state.step);
     }
 
+    let mut timers = StepTimers::new(Arc::clone(&rank.calls));
     let mut is_stopped = false;
     if rank.any("validation.missing", log.lacks_validation(plan, state.step))? {
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
@@ -89,26 +106,53 @@ where
         && !rank.any("stop", observer.stop_requested())?
     {
         let started = Instant::now();
-        let settings = plan.step_settings(state.step + 1); // the first update is step 1
-        let micro_batches = plan.micro_batches(state.step + 1, &rank.data_parallel);
+        let step = state.step + 1; // the first step is step 1
+        let settings = plan.step_settings(step, state.updates() + 1, rank.index());
+        let micro_batches = plan.micro_batches(step, &rank.data_parallel);
+        let faults = &plan.options.faults;
+        let micro_batches = faults.within(step, rank.index(), plan.timeout, micro_batches);
         let outcome;
-        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank)?;
-        newest = None;
-        log.step(plan, state.step, settings.learning_rate, outcome, started.elapsed())?;
+        rank.calls.begin_step(step);
+        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank, &mut timers)?;
+        if let Some(trace) = trace {
+            trace.push(step, rank.index(), rank.calls.take_totals())?;
+        }
+        let measured = Measured { elapsed: started.elapsed(), times: timers.take() };
+        log.step(plan, &state, settings.learning_rate, outcome, measured)?;
+        if let Some(found) = lost_numbers(&state, &outcome) {
+            return Err(diagnosis::end_of_run(plan, &state, found, rank));
+        }
 
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
-        if plan.checkpoint_due(state.step) {
-            newest = Some(save(plan, &state, &log, rank)?);
+        if saves.are_due(plan, state.step, rank)? {
+            let saved = timers.run(Phase::Save, || save(plan, &state, &mut log, &saves, rank))?;
+            saves.note(state.step, saved);
         }
         if rank.is_main() {
             observer.advance(1);
         }
     }
-    let newest = match newest {
+    let newest = match saves.folder_of(state.step) {
         Some(folder) => folder,
-        None => save(plan, &state, &log, rank)?,
+        None => {
+            let saved = save(plan, &state, &mut log, &saves, rank)?;
+            saves.finish(state.step, saved, rank)?
+        }
     };
     Ok(log.into_report(plan, state.step, newest))
+}
+
+/// What in a step ends the run: loss or gradient without a number, and no loss scale that could be
+/// lowered. Every rank finds the same.
+fn lost_numbers<B, M>(state: &TrainState<B, M>, outcome: &StepOutcome) -> Option<NonFinite> {
+    let StepOutcome { loss, grad_norm, skipped, .. } = *outcome;
+    match &state.loss_scaler {
+        None => skipped.then_some(NonFinite::Step { loss, grad_norm }),
+        Some(scaler) => {
+            let scale = scaler.scale();
+            scaler.stuck().map(|skipped| NonFinite::Stuck { skipped, scale })
+        }
+    }
 }
 
 /// Takes the validation that is due after the state's step, if one is. Returns whether it came to
@@ -121,7 +165,7 @@ fn validate<B, M>(
     observer: &dyn Observer,
 ) -> Result<bool, TrainError>
 where
-    B: AutodiffBackend,
+    B: AutodiffBackend + TpBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
@@ -133,7 +177,7 @@ where
     let Some((loss, targets)) = taken else { return Ok(false) };
     // The same bits on every rank, and so the same decision.
     if !loss.is_finite() {
-        return Err(TrainError::NonFinite { step, found: NonFinite::Validation { loss } });
+        return Err(diagnosis::end_of_run(plan, state, NonFinite::Validation { loss }, rank));
     }
     log.validation(plan, step, (loss, targets), started.elapsed())?;
     Ok(true)
@@ -169,41 +213,64 @@ fn gpt2_state(
 ) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
     let Architecture::Gpt2(config) = &plan.architecture;
     let seed = KeyedInit { seed: plan.seed };
-    let source: &dyn ParameterSource = match resumed {
-        Some(checkpoint) => checkpoint,
-        None => &seed,
+    let source: &dyn ParameterSource = match (resumed, &plan.init_from) {
+        (Some(checkpoint), _) => checkpoint,
+        (None, Some(weights)) => &**weights,
+        (None, None) => &seed,
     };
     let model = Gpt2::init(config, source, group, &Default::default())?;
+    let model = model.with_precision(plan.precision);
     let specs = config.parameters();
     let (rank, size) = (group.rank(), group.size());
-    let (moments, step) = match resumed {
-        Some(checkpoint) => (checkpoint.moments(rank, size)?, checkpoint.step()),
-        None => (Moments::start(&specs, rank, size), 0),
+    let done = resumed.map(Checkpoint::state).transpose()?;
+    let moments = match resumed {
+        Some(checkpoint) => checkpoint.moments(rank, size)?,
+        None => Moments::start(&specs, rank, size),
     };
-    let optimizer = AdamW::new(plan.optimizer.clone(), &specs, moments, step);
-    Ok(TrainState::new(model, optimizer, specs, step))
+    let updates = done.map_or(0, |done| done.updates);
+    let optimizer = AdamW::new(plan.optimizer.clone(), &specs, moments, updates);
+    let loss_scaler =
+        plan.loss_scale.clone().map(|config| match done.and_then(|done| done.loss_scaler) {
+            Some(state) => DynamicLossScaler::resumed(config, state),
+            None => DynamicLossScaler::new(config),
+        });
+    let step = done.map_or(0, |done| done.step);
+    Ok(TrainState::new(model, optimizer, specs, step).with_loss_scaler(loss_scaler))
 }
 
 /// Saves the state, unless the last update ruined it; what the log says of it is on the disk first.
-fn save<B: AutodiffBackend, M: Objective<B>>(
+fn save<B, M>(
     plan: &TrainPlan,
     state: &TrainState<B, M>,
-    log: &RunLog,
+    log: &mut RunLog,
+    saves: &Saves<'_>,
     rank: &Rank,
-) -> Result<PathBuf, TrainError> {
+) -> Result<Saved, TrainError>
+where
+    B: AutodiffBackend + TpBackend,
+    M: Objective<B>,
+{
     if rank.any("weights", !state.has_finite_weights()?)? {
-        return Err(TrainError::NonFinite { step: state.step, found: NonFinite::Weights });
+        return Err(diagnosis::end_of_run(plan, state, NonFinite::Weights, rank));
     }
-    log.sync()?;
     let snapshot = Snapshot {
-        state: plan.training_state(state.step),
+        state: TrainingState {
+            step: state.step,
+            updates: state.updates(),
+            samples_consumed: plan.samples_consumed(state.step),
+            seed: plan.seed,
+            loss_scaler: state.loss_scaler.as_ref().map(DynamicLossScaler::state),
+        },
         architecture: &plan.architecture,
         tokenizer: &plan.tokenizer,
         config: &plan.config,
+        data: &plan.data,
+        init_from: saves.init_from,
         specs: &state.specs,
         model: &state.model,
         optimizer: &state.optimizer,
     };
-    let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
-    checkpoint::save(&snapshot, &plan.options.out.join(CHECKPOINTS), keep, rank)
+    let checkpoints = plan.options.out.join(CHECKPOINTS);
+    let retention = Retention::of(&plan.checkpoint);
+    checkpoint::save(&snapshot, &checkpoints, retention, rank, || log.sync())
 }

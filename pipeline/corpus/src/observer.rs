@@ -45,6 +45,12 @@ pub trait Observer: Sync {
     fn stop_requested(&self) -> bool {
         false
     }
+
+    /// The work has failed, as `message` says, and a part of it hangs, so that it cannot return.
+    /// Ends the process, or returns to wait for that part.
+    fn hangs(&self, message: &str) {
+        tracing::error!("{message}");
+    }
 }
 
 /// Ends the work with an error where the observer asks to stop.

@@ -4,15 +4,15 @@
 //! operations it stands for would have saved. Collectives inside a backward pass come in the order
 //! of the graph, which is the same on all ranks of a group.
 
-use burn::tensor::TensorMetadata;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::{FloatDType, TensorMetadata};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::{Activation, HeadExtras, TpBackend, TpKernels};
+use super::{Activation, HeadExtras, Precision, TpBackend, TpKernels};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
@@ -43,6 +43,37 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
             OpsKind::Tracked(prep) => prep.finish(saved, output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
+    }
+
+    fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
+        let from = Precision::of(tensor.primitive.dtype());
+        let output = <B as TpKernels>::convert(tensor.primitive, precision);
+        match Convert.prepare::<C>([tensor.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(from, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn with_gradients<const N: usize>(
+        outputs: [FloatTensor<Self>; N],
+        gradients: [FloatTensor<Self>; N],
+    ) -> FloatTensor<Self> {
+        let gradients = gradients.map(|gradient| gradient.primitive);
+        let device = gradients.first().map(|gradient| B::float_device(gradient));
+        let device = device.expect("at least one output");
+        let zero = B::float_zeros([1].into(), &device, FloatDType::F32);
+        // By reference: a graph whose last tensor is dropped before the new node is registered can
+        // be freed by another thread's backward pass, and its gradients are lost without a word.
+        let nodes = outputs.each_ref().map(|output| output.node.clone());
+        match WithGradients.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(gradients, zero),
+            OpsKind::UnTracked(prep) => prep.finish(zero),
+        }
+    }
+
+    fn bias_add(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::bias_add_forward(input.primitive, bias.primitive);
+        BiasAdd.prepare::<C>([input.node, bias.node]).compute_bound().stateless(output)
     }
 
     fn bias_gelu(
@@ -124,10 +155,12 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
             weight_gradient: weight.is_tracked(),
             predictions: false,
         };
+        let precisions = [&hidden, &weight].map(|input| Precision::of(input.primitive.dtype()));
         let head = B::head(hidden.primitive, weight.primitive, targets, vocabulary, group, extras);
         match HeadLoss.prepare::<C>([hidden.node, weight.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                prep.finish([head.hidden_gradient, head.weight_gradient], head.loss)
+                let gradients = [head.hidden_gradient, head.weight_gradient];
+                prep.finish((gradients, precisions), head.loss)
             }
             OpsKind::UnTracked(prep) => prep.finish(head.loss),
         }
@@ -168,6 +201,44 @@ impl<B: TpKernels> Backward<B, 1> for ReduceFromRegion {
 
     fn backward(self, ops: Ops<(), 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         unary::<B, _>(ops.parents, ops.node, grads, |gradient| gradient);
+    }
+}
+
+#[derive(Debug)]
+struct Convert;
+
+impl<B: TpKernels> Backward<B, 1> for Convert {
+    /// The precision of the input.
+    type State = Precision;
+
+    fn backward(self, ops: Ops<Precision, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let precision = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
+            <B as TpKernels>::convert(gradient, precision)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct WithGradients;
+
+impl<B: TpKernels, const N: usize> Backward<B, N> for WithGradients {
+    /// The gradients of the outputs.
+    type State = [FloatTensor<B>; N];
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        backward_with::<B, _, N>(ops, grads, |gradients, _| gradients);
+    }
+}
+
+#[derive(Debug)]
+struct BiasAdd;
+
+impl<B: TpKernels> Backward<B, 2> for BiasAdd {
+    type State = ();
+
+    fn backward(self, ops: Ops<(), 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        backward_with::<B, _, 2>(ops, grads, |(), gradient| B::bias_add_backward(gradient));
     }
 }
 
@@ -275,14 +346,19 @@ impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
 struct HeadLoss;
 
 impl<B: TpKernels> Backward<B, 2> for HeadLoss {
-    /// The gradients of the loss for hidden states and weight, where they are needed.
-    type State = [Option<FloatTensor<B>>; 2];
+    /// The gradients of the loss for hidden states and weight in `f32`, where they are needed, and
+    /// the precisions of the two.
+    type State = ([Option<FloatTensor<B>>; 2], [Precision; 2]);
 
+    /// Scales before it rounds: what a loss scale is for.
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let factor = grads.consume::<B>(&ops.node);
-        for (parent, gradient) in ops.parents.into_iter().zip(ops.state) {
+        let (gradients, precisions) = ops.state;
+        let inputs = ops.parents.into_iter().zip(gradients).zip(precisions);
+        for ((parent, gradient), precision) in inputs {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, B::scale(gradient, &factor));
+                let gradient = B::scale(gradient, &factor);
+                grads.register::<B>(parent.id, <B as TpKernels>::convert(gradient, precision));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, TensorPrimitive};
 
-use super::{Activation, TpBackend};
+use super::{Activation, Precision, TpBackend};
 use crate::parallel::random::DropoutMask;
 
 /// `(x - mean) / √(variance + epsilon) · gain + bias` over the last dimension.
@@ -13,6 +13,43 @@ pub fn layer_norm<B: TpBackend>(
     epsilon: f64,
 ) -> Tensor<B, 3> {
     wrap(B::fused_layer_norm(unwrap(input), unwrap(gain), unwrap(bias), epsilon))
+}
+
+/// `tensor` rounded to `precision`, or widened to it; as it is where it has that precision.
+pub fn convert<B: TpBackend, const D: usize>(
+    tensor: Tensor<B, D>,
+    precision: Precision,
+) -> Tensor<B, D> {
+    if Precision::of(tensor.dtype()) == precision {
+        return tensor;
+    }
+    wrap(B::convert(unwrap(tensor), precision))
+}
+
+/// A number, 0, whose backward pass begins with `gradient` at `output`: it goes on where another
+/// one ended.
+pub fn with_gradient<B: TpBackend, const D: usize>(
+    output: Tensor<B, D>,
+    gradient: Tensor<B, D>,
+) -> Tensor<B, 1> {
+    wrap(B::with_gradients([unwrap(output)], [unwrap(gradient)]))
+}
+
+/// [`with_gradient`] for two outputs, each beside its gradient; both have their gradients before
+/// anything that led to them is asked for its own.
+pub fn with_gradients<B: TpBackend, const D: usize, const E: usize>(
+    (output, gradient): (Tensor<B, D>, Tensor<B, D>),
+    (other, other_gradient): (Tensor<B, E>, Tensor<B, E>),
+) -> Tensor<B, 1> {
+    wrap(B::with_gradients(
+        [unwrap(output), unwrap(other)],
+        [unwrap(gradient), unwrap(other_gradient)],
+    ))
+}
+
+/// `input + bias`.
+pub fn bias_add<B: TpBackend>(input: Tensor<B, 3>, bias: Tensor<B, 1>) -> Tensor<B, 3> {
+    wrap(B::bias_add(unwrap(input), unwrap(bias)))
 }
 
 /// `gelu(input + bias)`.

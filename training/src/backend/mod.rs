@@ -8,16 +8,26 @@
 //! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
 //!   graph. [`cpu`] does it for [`Cpu`].
 //!
+//! [`IncrementalKernels`] are what generating text needs beside them.
+//!
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
 mod autodiff;
 pub mod cpu;
 mod functions;
+mod incremental;
+mod precision;
 
+use burn::tensor::FloatDType;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-pub use functions::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+pub use functions::{
+    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm,
+    with_gradient, with_gradients,
+};
+pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
+pub use precision::{Precision, Recompute};
 use serde::{Deserialize, Serialize};
 
 use crate::parallel::random::DropoutMask;
@@ -59,6 +69,19 @@ pub trait TpBackend: Backend {
         epsilon: f64,
     ) -> FloatTensor<Self>;
 
+    /// `tensor` rounded to `precision`, or widened to it; its gradient the other way.
+    fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
+
+    /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
+    /// begins that goes on with what another one found.
+    fn with_gradients<const N: usize>(
+        outputs: [FloatTensor<Self>; N],
+        gradients: [FloatTensor<Self>; N],
+    ) -> FloatTensor<Self>;
+
+    /// `input + bias`; `bias` lies along the last dimension.
+    fn bias_add(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// `gelu(input + bias)`; `bias` lies along the last dimension.
     fn bias_gelu(
         input: FloatTensor<Self>,
@@ -95,7 +118,7 @@ pub trait TpBackend: Backend {
     ) -> FloatTensor<Self>;
 
     /// The weighted sum of cross-entropies of `hidden` `[rows, hidden]` scored by `weight`
-    /// `[vocabulary.rows, hidden]`, as `[1]`; see
+    /// `[vocabulary.rows, hidden]`, rounded to the precision of `hidden`, as `[1]` of `f32`; see
     /// [`vocab_parallel_cross_entropy`](crate::parallel::vocab_parallel_cross_entropy).
     fn head_loss(
         hidden: FloatTensor<Self>,
@@ -135,9 +158,9 @@ pub struct HeadOutput<B: Backend> {
     pub row_losses: Vec<f32>,
     /// The token that every row predicts, if asked for.
     pub predictions: Option<Vec<u32>>,
-    /// This rank's share of the loss's gradient for the hidden states, if asked for.
+    /// This rank's share of the loss's gradient for the hidden states in `f32`, if asked for.
     pub hidden_gradient: Option<FloatTensor<B>>,
-    /// The loss's gradient for the weight, if asked for.
+    /// The loss's gradient for the weight in `f32`, if asked for.
     pub weight_gradient: Option<FloatTensor<B>>,
 }
 
@@ -168,6 +191,15 @@ pub trait TpKernels: Backend {
         epsilon: f64,
         gradient: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 3];
+
+    /// `tensor` rounded to `precision`, or widened to it.
+    fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
+
+    /// Forward of [`TpBackend::bias_add`].
+    fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Gradients of (input, bias).
+    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2];
 
     /// Forward of [`TpBackend::bias_gelu`].
     fn bias_gelu_forward(
@@ -265,6 +297,23 @@ impl<B: TpKernels> TpBackend for B {
         epsilon: f64,
     ) -> FloatTensor<B> {
         B::layer_norm_forward(input, gain, bias, epsilon)
+    }
+
+    fn convert(tensor: FloatTensor<B>, precision: Precision) -> FloatTensor<B> {
+        <B as TpKernels>::convert(tensor, precision)
+    }
+
+    /// There is no backward pass for it to begin.
+    fn with_gradients<const N: usize>(
+        outputs: [FloatTensor<B>; N],
+        _gradients: [FloatTensor<B>; N],
+    ) -> FloatTensor<B> {
+        let [output, ..] = &outputs[..] else { panic!("at least one output") };
+        B::float_zeros([1].into(), &B::float_device(output), FloatDType::F32)
+    }
+
+    fn bias_add(input: FloatTensor<B>, bias: FloatTensor<B>) -> FloatTensor<B> {
+        B::bias_add_forward(input, bias)
     }
 
     fn bias_gelu(

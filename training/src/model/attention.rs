@@ -4,7 +4,9 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::Gpt2Config;
-use crate::backend::{TpBackend, causal_softmax};
+use crate::backend::{
+    IncrementalKernels, KeyValueShape, TpBackend, cached_attention, causal_softmax,
+};
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
 use crate::parallel::{
@@ -91,5 +93,32 @@ impl<B: TpBackend> SelfAttention<B> {
                 .reshape([batch, seq, self.heads.count, self.head_size])
                 .swap_dims(1, 2)
         })
+    }
+}
+
+impl<B: IncrementalKernels> SelfAttention<B> {
+    /// Room for the keys and values of `capacity` positions of `rows` texts.
+    pub(super) fn key_values(
+        &self,
+        rows: usize,
+        capacity: usize,
+        device: &B::Device,
+    ) -> B::KeyValues {
+        let (heads, head_size) = (self.heads.count, self.head_size);
+        B::key_values(KeyValueShape { rows, heads, head_size, capacity }, device)
+    }
+
+    /// `residual + attention(input)` for new positions, `[rows, seq, hidden_size]`, that also see
+    /// those in `key_values` and are added to them; without dropout.
+    pub fn forward_cached(
+        &self,
+        residual: Tensor<B, 3>,
+        input: Tensor<B, 3>,
+        key_values: &mut B::KeyValues,
+    ) -> Tensor<B, 3> {
+        let query_key_value = self.query_key_value.forward_by_row(input);
+        let scale = (self.head_size as f64).powf(-0.5);
+        let context = cached_attention(query_key_value, key_values, scale);
+        self.dense.forward_onto_by_row(residual, context)
     }
 }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::{Gpt2Config, LayerNorm, Mlp, SelfAttention};
-use crate::backend::TpBackend;
+use crate::backend::{IncrementalKernels, TpBackend};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parameters::ParameterLoader;
@@ -46,5 +46,20 @@ impl<B: TpBackend> TransformerBlock<B> {
         let hidden = self.attention.forward_onto(hidden, normed, dropout_key);
         let normed = self.post_attention_layernorm.forward(hidden.clone());
         self.mlp.forward_onto(hidden, normed, dropout_key)
+    }
+}
+
+impl<B: IncrementalKernels> TransformerBlock<B> {
+    /// [`forward`](Self::forward) for new positions that also see those in `key_values` and are
+    /// added to them; without dropout.
+    pub fn forward_cached(
+        &self,
+        hidden: Tensor<B, 3>,
+        key_values: &mut B::KeyValues,
+    ) -> Tensor<B, 3> {
+        let normed = self.input_layernorm.forward(hidden.clone());
+        let hidden = self.attention.forward_cached(hidden, normed, key_values);
+        let normed = self.post_attention_layernorm.forward(hidden.clone());
+        self.mlp.forward_by_row(hidden, normed)
     }
 }

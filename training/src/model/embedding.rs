@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 
 use super::Gpt2Config;
-use crate::backend::{TpBackend, dropout};
+use crate::backend::{IncrementalKernels, Precision, TpBackend, convert, dropout};
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
 use crate::parallel::{VocabParallelEmbedding, VocabParallelEmbeddingConfig};
@@ -49,7 +49,7 @@ impl<B: TpBackend> Embedding<B> {
         })
     }
 
-    /// `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`.
+    /// `tokens` `[batch, seq]` → `[batch, seq, hidden_size]` in `precision`.
     ///
     /// # Panics
     ///
@@ -58,14 +58,34 @@ impl<B: TpBackend> Embedding<B> {
         &self,
         tokens: Tensor<B, 2, Int>,
         dropout_key: Option<&DropoutKey>,
+        precision: Precision,
     ) -> Tensor<B, 3> {
         let [_, seq] = tokens.dims();
-        let words = self.word_embeddings.forward(tokens);
+        let words = self.word_embeddings.forward(tokens, precision);
         let positions = self.position_embeddings.weight.val();
         let [learned, _] = positions.dims();
         assert!(seq <= learned, "{seq} tokens, but {learned} positions were learned");
         // Most sequences are full; slicing all of it would cost a copy of its gradient.
         let positions = if seq < learned { positions.narrow(0, 0, seq) } else { positions };
-        dropout(words + positions.unsqueeze(), self.dropout.mask(dropout_key))
+        // The sum is one of f32, and so is that of the positions' gradients over the batch.
+        let sum = convert(words, Precision::F32) + positions.unsqueeze();
+        convert(dropout(sum, self.dropout.mask(dropout_key)), precision)
+    }
+}
+
+impl<B: IncrementalKernels> Embedding<B> {
+    /// [`forward`](Self::forward) for positions `first..first + seq`; without dropout.
+    ///
+    /// # Panics
+    ///
+    /// When they are more than the positions that were learned.
+    pub fn forward_from(&self, tokens: Tensor<B, 2, Int>, first: usize) -> Tensor<B, 3> {
+        let [_, seq] = tokens.dims();
+        let words = self.word_embeddings.forward(tokens, Precision::F32);
+        let positions = self.position_embeddings.weight.val();
+        let [learned, _] = positions.dims();
+        let end = first + seq;
+        assert!(end <= learned, "{end} tokens, but {learned} positions were learned");
+        words + positions.narrow(0, first, seq).unsqueeze()
     }
 }

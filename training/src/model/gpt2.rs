@@ -3,8 +3,8 @@
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-use super::{Embedding, Gpt2Config, LayerNorm, TransformerBlock};
-use crate::backend::TpBackend;
+use super::{Embedding, Gpt2Config, KeyValueCache, LayerNorm, TransformerBlock};
+use crate::backend::{IncrementalKernels, Precision, TpBackend};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parallel::{LmHead, Targets, TensorParallelGroup, TokenScore};
@@ -21,6 +21,8 @@ pub struct Gpt2<B: TpBackend> {
     pub final_layernorm: LayerNorm<B>,
     #[module(skip)]
     lm_head: LmHead,
+    #[module(skip)]
+    precision: Precision,
 }
 
 impl<B: TpBackend> Gpt2<B> {
@@ -52,7 +54,24 @@ impl<B: TpBackend> Gpt2<B> {
                 &parameters.child("final_layernorm"),
             )?,
             lm_head: LmHead::new("head", config.vocab_size, group),
+            precision: Precision::F32,
         })
+    }
+
+    /// The same model, which computes in `precision`; its parameters stay `f32`.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// What the first layer sees: `tokens` `[batch, seq]` → `[batch, seq, hidden_size]` in the
+    /// model's precision.
+    ///
+    /// # Panics
+    ///
+    /// When the sequence is longer than the positions that were learned.
+    pub fn embed(&self, tokens: Tensor<B, 2, Int>, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
+        self.embedding.forward(tokens, dropout, self.precision)
     }
 
     /// What the output layer sees: `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`.
@@ -67,7 +86,7 @@ impl<B: TpBackend> Gpt2<B> {
         tokens: Tensor<B, 2, Int>,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
-        let embedded = self.embedding.forward(tokens, dropout);
+        let embedded = self.embed(tokens, dropout);
         let hidden =
             self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
         self.final_layernorm.forward(hidden)
@@ -89,7 +108,24 @@ impl<B: TpBackend> Gpt2<B> {
         loss_weights: &[f32],
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 1> {
-        let hidden = self.hidden_states(tokens, dropout);
+        let embedded = self.embed(tokens, dropout);
+        let hidden =
+            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        self.head_loss(hidden, targets, loss_weights)
+    }
+
+    /// [`loss`](Self::loss) from what the last layer returned, `[batch, seq, hidden_size]`.
+    ///
+    /// # Panics
+    ///
+    /// As [`loss`](Self::loss).
+    pub fn head_loss(
+        &self,
+        hidden: Tensor<B, 3>,
+        targets: &[u32],
+        loss_weights: &[f32],
+    ) -> Tensor<B, 1> {
+        let hidden = self.final_layernorm.forward(hidden);
         let targets = Targets::new(targets, loss_weights);
         self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
     }
@@ -132,5 +168,53 @@ impl<B: TpBackend> Gpt2<B> {
     pub fn logits(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
         let hidden = self.hidden_states(tokens, None);
         self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val())
+    }
+}
+
+/// Text goes on: each position is computed once, by itself, and what later ones need of it is kept.
+///
+/// The numbers of a position are the same bits however the text was cut into calls and whatever
+/// other rows there are. They differ from those of [`hidden_states`](Gpt2::hidden_states) and
+/// [`logits`](Gpt2::logits) by rounding, which add up in another order.
+impl<B: IncrementalKernels> Gpt2<B> {
+    /// Room for `capacity` positions of `rows` texts.
+    #[must_use]
+    pub fn cache(&self, rows: usize, capacity: usize, device: &B::Device) -> KeyValueCache<B> {
+        let key_values =
+            |layer: &TransformerBlock<B>| layer.attention.key_values(rows, capacity, device);
+        KeyValueCache::new(self.layers.iter().map(key_values).collect(), rows)
+    }
+
+    /// Runs the layers over new tokens `[rows, seq]` behind those in `cache`, and adds them to it:
+    /// `[rows, seq, hidden_size]`. Without dropout.
+    ///
+    /// # Panics
+    ///
+    /// When the cache was made for other rows or has no room, or when there are more positions
+    /// than were learned.
+    pub fn forward_cached(
+        &self,
+        tokens: Tensor<B, 2, Int>,
+        cache: &mut KeyValueCache<B>,
+    ) -> Tensor<B, 3> {
+        let [_, seq] = tokens.dims();
+        let embedded = self.embedding.forward_from(tokens, cache.length());
+        let layers = self.layers.iter().zip(cache.extend(seq));
+        layers.fold(embedded, |hidden, (layer, kept)| layer.forward_cached(hidden, kept))
+    }
+
+    /// The logits of what comes after the last position of each row of `hidden`, `[rows, seq,
+    /// hidden_size]` from [`forward_cached`](Self::forward_cached): `[rows, vocab_size]`. Rows that
+    /// pad the vocabulary are not among them.
+    ///
+    /// # Panics
+    ///
+    /// When another rank has failed.
+    #[must_use]
+    pub fn next_logits(&self, hidden: Tensor<B, 3>) -> Vec<f32> {
+        let [rows, seq, width] = hidden.dims();
+        let last = self.final_layernorm.forward(hidden.narrow(1, seq - 1, 1));
+        let table = self.embedding.word_embeddings.weight.val();
+        self.lm_head.next_logits(last.reshape([rows, width]), table)
     }
 }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::Gpt2Config;
-use crate::backend::{Activation, TpBackend, bias_gelu};
+use crate::backend::{Activation, IncrementalKernels, TpBackend, bias_gelu};
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
 use crate::parallel::{
@@ -59,5 +59,14 @@ impl<B: TpBackend> Mlp<B> {
         let product = self.dense_h_to_4h.product(input);
         let units = bias_gelu(product, self.dense_h_to_4h.bias.val(), self.activation);
         self.dense_4h_to_h.forward_onto(residual, units, self.dropout.mask(dropout_key))
+    }
+}
+
+impl<B: IncrementalKernels> Mlp<B> {
+    /// `residual + mlp(input)`, each position by itself; without dropout.
+    pub fn forward_by_row(&self, residual: Tensor<B, 3>, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        let product = self.dense_h_to_4h.product_by_row(input);
+        let units = bias_gelu(product, self.dense_h_to_4h.bias.val(), self.activation);
+        self.dense_4h_to_h.forward_onto_by_row(residual, units)
     }
 }

@@ -13,6 +13,7 @@ mod block;
 mod config;
 mod embedding;
 mod gpt2;
+mod key_value_cache;
 mod layer_norm;
 mod mlp;
 mod table;
@@ -22,6 +23,7 @@ pub use block::TransformerBlock;
 pub use config::Gpt2Config;
 pub use embedding::{Embedding, PositionEmbedding};
 pub use gpt2::Gpt2;
+pub use key_value_cache::KeyValueCache;
 pub use layer_norm::LayerNorm;
 pub use mlp::Mlp;
 

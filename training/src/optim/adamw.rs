@@ -135,6 +135,12 @@ impl AdamW {
         Self { config, step, slots, index: ParameterIndex::new(specs) }
     }
 
+    /// Updates done so far.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.step
+    }
+
     /// Moments by parameter, in the order of the parameter table.
     pub fn moments(&self) -> impl Iterator<Item = &Moments> {
         self.slots.iter().map(|slot| &slot.moments)

@@ -35,6 +35,8 @@ pub struct GradientBuffer {
     ranges: Vec<Range<usize>>,
     /// Whether a parameter has got a gradient in this global batch.
     is_filled: Vec<bool>,
+    /// Whether a parameter has got a gradient in this micro-batch.
+    is_seen: Vec<bool>,
 }
 
 impl GradientBuffer {
@@ -52,6 +54,7 @@ impl GradientBuffer {
             index: ParameterIndex::new(specs),
             values: vec![0.0; end],
             is_filled: vec![false; ranges.len()],
+            is_seen: vec![false; ranges.len()],
             ranges,
         }
     }
@@ -61,13 +64,45 @@ impl GradientBuffer {
         self.is_filled.fill(false);
     }
 
-    /// Adds the gradients of one micro-batch.
+    /// Adds the gradients of one micro-batch, or those that one of its backward passes has found.
     ///
     /// # Panics
     ///
     /// When the model and its table disagree about a parameter.
     pub fn add<B: AutodiffBackend, M: Module<B>>(&mut self, model: &M, gradients: B::Gradients) {
-        model.visit(&mut AddVisitor::<B> { buffer: self, gradients, path: Vec::new() });
+        self.add_part(&[], model, gradients);
+    }
+
+    /// [`add`](Self::add) for the part of the model that lies at `path`.
+    ///
+    /// # Panics
+    ///
+    /// As [`add`](Self::add).
+    pub fn add_part<B, M>(&mut self, path: &[&str], part: &M, gradients: B::Gradients)
+    where
+        B: AutodiffBackend,
+        M: Module<B>,
+    {
+        let path = path.iter().map(|&name| name.to_owned()).collect();
+        part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path });
+    }
+
+    /// Ends a micro-batch.
+    ///
+    /// # Panics
+    ///
+    /// When a parameter got no gradient from it: every parameter takes part in every loss, and one
+    /// that a graph has lost must not pass for 0.
+    pub fn end_micro_batch(&mut self) {
+        assert!(self.is_seen.iter().all(|&seen| seen), "every parameter has a gradient");
+        self.is_seen.fill(false);
+    }
+
+    /// Makes the first number infinite, as an overflow would: for tests.
+    pub(crate) fn overflow(&mut self) {
+        if let Some(first) = self.values.first_mut() {
+            *first = f32::INFINITY;
+        }
     }
 
     /// Replaces the sum by that over the copies of the model, added in their order: the same bits
@@ -83,9 +118,9 @@ impl GradientBuffer {
     pub fn all_reduce(&mut self, group: &DataParallelGroup) -> Result<(), CollectiveError> {
         assert!(self.is_filled.iter().all(|&filled| filled), "every parameter has a gradient");
         let collective = group.collective();
-        self.values
-            .chunks_mut(BUCKET)
-            .try_for_each(|bucket| collective.all_reduce("gradients", bucket, ReduceOp::Sum))
+        self.values.chunks_mut(BUCKET).try_for_each(|bucket| {
+            collective.all_reduce("gradients".into(), bucket.into(), ReduceOp::Sum)
+        })
     }
 
     /// The sums by parameter, in the order of the parameter table.
@@ -108,6 +143,7 @@ impl GradientBuffer {
     fn add_to(&mut self, index: usize, addend: &[f32]) {
         let sum = &mut self.values[self.ranges[index].clone()];
         assert_eq!(sum.len(), addend.len(), "as many gradients as weights");
+        self.is_seen[index] = true;
         let chunks = sum.par_chunks_mut(CHUNK).zip(addend.par_chunks(CHUNK));
         if self.is_filled[index] {
             chunks.for_each(|(sum, addend)| {

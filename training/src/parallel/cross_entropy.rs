@@ -14,7 +14,7 @@ use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 use super::embedding::VocabularyRange;
 use super::group::TensorParallelGroup;
 use super::mappings::{Region, copy_to_region};
-use crate::backend::TpBackend;
+use crate::backend::{IncrementalKernels, TpBackend};
 
 /// What the positions of a batch should predict, and how much each counts.
 #[derive(Debug, Clone)]
@@ -151,6 +151,34 @@ impl LmHead {
         assert_eq!(rows, targets.len(), "one target for each position");
         let outside = targets.iter().find(|&&token| token as usize >= self.vocab_size);
         assert!(outside.is_none(), "target {outside:?} in a vocabulary of {}", self.vocab_size);
+    }
+}
+
+impl LmHead {
+    /// The logits of each row of `hidden` `[rows, hidden_size]` for what comes next, `[rows,
+    /// vocab_size]`, each row by itself and without a graph; every rank has them all.
+    ///
+    /// # Panics
+    ///
+    /// When shapes disagree, or another rank of the group has failed.
+    #[must_use]
+    pub fn next_logits<B: IncrementalKernels>(
+        &self,
+        hidden: Tensor<B, 2>,
+        weight: Tensor<B, 2>,
+    ) -> Vec<f32> {
+        let [rows, _] = hidden.dims();
+        let (hidden, weight) = (hidden.into_primitive(), weight.into_primitive());
+        let part = B::logits(hidden.tensor(), weight.tensor(), &self.vocabulary);
+        let gathered = self.region.group().all_gather("head.logits", &part);
+        let padded = self.vocabulary.rows;
+        let mut logits = Vec::with_capacity(rows * self.vocab_size);
+        for row in 0..rows {
+            let of_ranks = gathered.chunks_exact(rows * padded);
+            let of_ranks = of_ranks.flat_map(|part| &part[row * padded..(row + 1) * padded]);
+            logits.extend(of_ranks.take(self.vocab_size));
+        }
+        logits
     }
 }
 

@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor, TensorPrimitive};
 
 use super::group::TensorParallelGroup;
 use super::mappings::{Region, reduce_from_region};
-use crate::backend::TpBackend;
+use crate::backend::{Precision, TpBackend, convert};
 use crate::error::TrainError;
 use crate::parameters::{ParameterLoader, padded_vocab_size};
 
@@ -103,14 +103,16 @@ impl VocabParallelEmbeddingConfig {
 }
 
 impl<B: TpBackend> VocabParallelEmbedding<B> {
-    /// `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`.
+    /// `tokens` `[batch, seq]` → `[batch, seq, hidden_size]`, rounded to `precision` before the
+    /// ranks add it up.
     ///
     /// # Panics
     ///
     /// When another rank of the group has failed.
-    pub fn forward(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
+    pub fn forward(&self, tokens: Tensor<B, 2, Int>, precision: Precision) -> Tensor<B, 3> {
         let weight = self.weight.val().into_primitive().tensor();
         let found = B::masked_lookup(weight, tokens.into_primitive(), &self.vocabulary);
-        reduce_from_region(Tensor::from_primitive(TensorPrimitive::Float(found)), &self.region)
+        let found = Tensor::from_primitive(TensorPrimitive::Float(found));
+        reduce_from_region(convert(found, precision), &self.region)
     }
 }

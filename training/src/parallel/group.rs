@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::collective::{Collective, ReduceOp, ThreadCollective, share};
+use super::collective::{Collective, Message, Numbers, ReduceOp, ThreadCollective, share};
 use super::dims::ParallelDims;
 
 /// The ranks that share the layers of one copy of the model.
@@ -53,8 +53,13 @@ impl TensorParallelGroup {
     ///
     /// When the ranks have come apart: unwinds to [`launch`](super::launch()), which returns the
     /// [`CollectiveError`](super::collective::CollectiveError).
-    pub fn all_reduce(&self, name: &str, buffer: &mut [f32], op: ReduceOp) {
-        if let Err(error) = self.collective.all_reduce(name, buffer, op) {
+    pub fn all_reduce<'a>(
+        &self,
+        message: impl Into<Message<'a>>,
+        numbers: impl Into<Numbers<'a>>,
+        op: ReduceOp,
+    ) {
+        if let Err(error) = self.collective.all_reduce(message.into(), numbers.into(), op) {
             error.unwind();
         }
     }
@@ -65,8 +70,8 @@ impl TensorParallelGroup {
     ///
     /// As [`all_reduce`](Self::all_reduce).
     #[must_use]
-    pub fn all_gather(&self, name: &str, part: &[f32]) -> Vec<f32> {
-        match self.collective.all_gather(name, part) {
+    pub fn all_gather<'a>(&self, message: impl Into<Message<'a>>, part: &[f32]) -> Vec<f32> {
+        match self.collective.all_gather(message.into(), part) {
             Ok(gathered) => gathered,
             Err(error) => error.unwind(),
         }

@@ -9,7 +9,9 @@ use burn::tensor::Tensor;
 
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
-use crate::backend::{TpBackend, bias_dropout_add};
+use crate::backend::{
+    IncrementalKernels, Precision, TpBackend, bias_add, bias_dropout_add, convert, row_product,
+};
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
 
@@ -89,7 +91,7 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     ///
     /// When shapes disagree, or in the backward pass when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.product(input) + self.bias.val().unsqueeze()
+        bias_add(self.product(input), self.bias.val())
     }
 
     /// `X A_i` without the bias, for a following operation that adds it on the way.
@@ -99,6 +101,26 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     /// As [`forward`](Self::forward).
     pub fn product(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
         matrix_product(copy_to_region(input, &self.region), self.weight.val())
+    }
+}
+
+impl<B: IncrementalKernels> ColumnParallelLinear<B> {
+    /// [`product`](Self::product), each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// When shapes disagree.
+    pub fn product_by_row(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        row_product(input, self.weight.val())
+    }
+
+    /// [`forward`](Self::forward), each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// When shapes disagree.
+    pub fn forward_by_row(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        self.product_by_row(input) + self.bias.val().unsqueeze()
     }
 }
 
@@ -177,7 +199,7 @@ impl<B: TpBackend> RowParallelLinear<B> {
     ///
     /// When shapes disagree, or when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        self.reduced_product(input) + self.bias.val().unsqueeze()
+        bias_add(self.reduced_product(input), self.bias.val())
     }
 
     /// `residual + dropout(forward(input))` in one pass after the sum over the ranks; without a
@@ -202,11 +224,25 @@ impl<B: TpBackend> RowParallelLinear<B> {
     }
 }
 
-/// `[batch, seq, k] × [k, n]` as one matrix product over all positions.
+impl<B: IncrementalKernels> RowParallelLinear<B> {
+    /// `residual + forward(input)`, each position by itself and without a graph.
+    ///
+    /// # Panics
+    ///
+    /// As [`forward`](Self::forward).
+    pub fn forward_onto_by_row(&self, residual: Tensor<B, 3>, input: Tensor<B, 3>) -> Tensor<B, 3> {
+        let product = reduce_from_region(row_product(input, self.weight.val()), &self.region);
+        bias_dropout_add(product, self.bias.val(), residual, None)
+    }
+}
+
+/// `[batch, seq, k] × [k, n]` as one matrix product over all positions, of a weight that is rounded
+/// to the precision of the input.
 ///
 /// A batched product would multiply each sample on its own, and its backward pass would make one
 /// weight gradient for each sample before adding them up.
 fn matrix_product<B: TpBackend>(input: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
     let ([batch, seq, width], [_, columns]) = (input.dims(), weight.dims());
+    let weight = convert(weight, Precision::of(input.dtype()));
     input.reshape([batch * seq, width]).matmul(weight).reshape([batch, seq, columns])
 }

@@ -41,7 +41,8 @@ pub use cross_entropy::{LmHead, Targets, TokenScore, vocab_parallel_cross_entrop
 pub use dims::{ParallelDims, RankPlace};
 pub use embedding::{VocabParallelEmbedding, VocabParallelEmbeddingConfig, VocabularyRange};
 pub use group::{DataParallelGroup, TensorParallelGroup};
-pub use launch::{DEFAULT_TIMEOUT, launch, launch_with_timeout};
+pub(crate) use launch::hang_message;
+pub use launch::{DEFAULT_TIMEOUT, Watch, launch, launch_watched, launch_with_timeout};
 pub use linear::{
     ColumnParallelLinear, ColumnParallelLinearConfig, RowParallelLinear, RowParallelLinearConfig,
 };

@@ -9,6 +9,7 @@
 //! |---------------------|---------------------------------------|----------------------------------|
 //! | initial weights     | the seed                              | index / 4 (2 words), name hash (2 words) |
 //! | dropout             | Philox(seed; step, step, 1, 0)        | element / 4, head and layer, sample, sample and site |
+//! | tokens of a text    | Philox(seed; sample, sample, 2, 0)    | position (2 words), 0, 0         |
 //!
 //! In dropout, `sample` is the index in the global batch, `head` the index among all heads and
 //! `element` the place in that sample's and head's tensor. A rank that holds a part of the heads
@@ -77,6 +78,31 @@ impl KeyedNormal {
         };
         let ([first, second], [third, fourth]) = (pair(a, b), pair(c, d));
         [first, second, third, fourth]
+    }
+}
+
+/// Uniform numbers by which tokens are drawn: one for each position of a text.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyedUniform {
+    key: [u32; 2],
+}
+
+impl KeyedUniform {
+    /// The numbers of text `sample` of those that `seed` gives; they are independent of each other.
+    #[must_use]
+    pub fn new(seed: u64, sample: u64) -> Self {
+        let [sample_low, sample_high] = words(sample);
+        let draw = philox4x32(words(seed), [sample_low, sample_high, 2, 0]);
+        Self { key: [draw[0], draw[1]] }
+    }
+
+    /// The number at `position`, at least 0 and less than 1, of 53 random bits.
+    #[must_use]
+    pub fn at(&self, position: u64) -> f64 {
+        let [position_low, position_high] = words(position);
+        let [low, high, _, _] = philox4x32(self.key, [position_low, position_high, 0, 0]);
+        let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
+        bits as f64 / (1_u64 << 53) as f64
     }
 }
 

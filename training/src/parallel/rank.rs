@@ -1,6 +1,9 @@
 //! One rank's place in the grid, and what it decides together with all others.
 
-use super::collective::{CollectiveError, ReduceOp};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::collective::{CallLog, CollectiveError, ReduceOp};
 use super::dims::{ParallelDims, RankPlace};
 use super::group::{DataParallelGroup, TensorParallelGroup};
 
@@ -11,6 +14,8 @@ pub struct Rank {
     pub tensor_parallel: TensorParallelGroup,
     /// The ranks that hold the same part of every copy.
     pub data_parallel: DataParallelGroup,
+    /// What the rank has exchanged in both groups.
+    pub calls: Arc<CallLog>,
 }
 
 impl Rank {
@@ -20,6 +25,7 @@ impl Rank {
         Self {
             tensor_parallel: TensorParallelGroup::single(),
             data_parallel: DataParallelGroup::single(),
+            calls: Arc::new(CallLog::new(Instant::now())),
         }
     }
 
@@ -55,8 +61,21 @@ impl Rank {
     /// When the ranks have come apart.
     pub fn any(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
         let mut flag = [if is_so { 1.0 } else { 0.0 }];
-        self.tensor_parallel.collective().all_reduce(name, &mut flag, ReduceOp::Max)?;
-        self.data_parallel.collective().all_reduce(name, &mut flag, ReduceOp::Max)?;
+        for collective in [self.tensor_parallel.collective(), self.data_parallel.collective()] {
+            collective.all_reduce(name.into(), (&mut flag).into(), ReduceOp::Max)?;
+        }
         Ok(flag[0] > 0.0)
+    }
+
+    /// [`any`](Self::any) behind work whose time has no bound, such as that on files: waits until
+    /// every rank of the grid has come here.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks have come apart.
+    pub fn any_at_last(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
+        self.tensor_parallel.collective().barrier(name)?;
+        self.data_parallel.collective().barrier(name)?;
+        self.any(name, is_so)
     }
 }

@@ -71,7 +71,7 @@ pub struct AttentionShape {
 }
 
 vectorized! {
-    fn softmax(row: &mut [f32], scale: f32) {
+    pub(super) fn softmax(row: &mut [f32], scale: f32) {
         let largest = max(row);
         let factor = 1.0 / exp_and_sum::<FMA>(row, largest, scale);
         for value in row {

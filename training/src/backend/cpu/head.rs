@@ -23,7 +23,7 @@ use crate::parallel::collective::ReduceOp;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
 /// Rows whose logits exist at the same time: enough for the matrix products to run at full speed.
-const CHUNK_ROWS: usize = 512;
+pub(crate) const CHUNK_ROWS: usize = 512;
 
 /// The inputs of the head on one rank.
 #[derive(Debug, Clone, Copy)]

@@ -1,37 +1,55 @@
 //! The kernels of the CPU: one a file, plain loops over slices, shared out to threads by rows.
+//!
+//! They compute in `f32`. What comes in `bf16` or `f16` is widened first, and what leaves is rounded
+//! to the type that came in: here, so that no kernel knows of it.
 
+pub mod bias_add;
 pub mod bias_gelu;
+pub mod cached_attention;
 pub mod causal_softmax;
 mod column_sums;
+pub mod convert;
 pub mod dropout;
 pub mod head;
 pub mod layer_norm;
 pub mod lookup;
 pub mod matrix;
+pub mod row_product;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{Shape, TensorData};
+use burn::tensor::{FloatDType, Shape, TensorData};
 use burn_flex::{Flex, FlexTensor};
 
+use self::cached_attention::KeyValues;
 use self::causal_softmax::AttentionShape;
+use self::column_sums::column_sums;
+use self::convert::convert;
 use self::vector::Vector;
-use super::{Activation, HeadExtras, HeadOutput, TpKernels};
-use crate::parallel::collective::ReduceOp;
+use super::{
+    Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
+};
+use crate::parallel::collective::{Message, ReduceOp};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
 impl TpKernels for Flex {
     fn all_reduce(
-        tensor: FloatTensor<Self>,
+        partial: FloatTensor<Self>,
         name: &str,
         group: &TensorParallelGroup,
     ) -> FloatTensor<Self> {
         if group.size() == 1 {
-            return tensor;
+            return partial;
         }
-        in_place(tensor, |values| group.all_reduce(name, values, ReduceOp::Sum))
+        let (shape, precision) = (partial.shape(), Precision::of(partial.dtype()));
+        // As a vector of its own, which the ranks show each other without a copy; added up in f32.
+        let values = convert(partial, FloatDType::F32).into_data().into_vec::<f32>();
+        let mut values = values.expect("a tensor of f32");
+        let message = Message { name, number_bytes: precision.bytes() };
+        group.all_reduce(message, &mut values, ReduceOp::Sum);
+        convert(tensor(values, shape), precision.dtype())
     }
 
     fn layer_norm_forward(
@@ -40,10 +58,11 @@ impl TpKernels for Flex {
         bias: FloatTensor<Self>,
         epsilon: f64,
     ) -> FloatTensor<Self> {
+        let precision = Precision::of(input.dtype());
         let (input, gain, bias) = (Values::of(&input), Values::of(&gain), Values::of(&bias));
         let mut output = vec![0.0; input.len()];
         layer_norm::forward(Vector::best(), &input, &gain, &bias, epsilon as f32, &mut output);
-        tensor(output, input.shape())
+        convert(tensor(output, input.shape()), precision.dtype())
     }
 
     fn layer_norm_backward(
@@ -58,6 +77,21 @@ impl TpKernels for Flex {
             sums = layer_norm::backward(Vector::best(), &input, &gain, epsilon as f32, gradient);
         });
         [gradient, tensor(sums.0, gain.shape()), tensor(sums.1, gain.shape())]
+    }
+
+    fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
+        convert(tensor, precision.dtype())
+    }
+
+    fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
+        let bias = Values::of(&bias);
+        in_place(input, |values| bias_add::forward(Vector::best(), values, &bias))
+    }
+
+    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2] {
+        let width = *gradient.shape().last().expect("a tensor of at least one dimension");
+        let sums = column_sums(Vector::best(), &Values::of(&gradient), width);
+        [gradient, tensor(sums, Shape::from([width]))]
     }
 
     fn bias_gelu_forward(
@@ -182,8 +216,10 @@ impl TpKernels for Flex {
         group: &TensorParallelGroup,
         extras: HeadExtras,
     ) -> HeadOutput<Self> {
-        let (hidden, table) = (Values::of(&hidden), Values::of(&weight));
         let width = weight.shape()[1];
+        // Multiplied is the table as it reads in the precision of the hidden states.
+        let table = convert(weight, Precision::of(hidden.dtype()).dtype());
+        let (hidden, table) = (Values::of(&hidden), Values::of(&table));
         let head = head::Head { hidden: &hidden, table: &table, width, targets, vocabulary };
         let result = head::head(Vector::best(), head, group, extras);
         // Many small numbers: added in f64, so that the order of micro-batches hardly shows.
@@ -207,13 +243,68 @@ impl TpKernels for Flex {
     }
 }
 
+impl IncrementalKernels for Flex {
+    type KeyValues = KeyValues;
+
+    fn key_values(shape: KeyValueShape, _device: &Self::Device) -> KeyValues {
+        KeyValues::new(shape)
+    }
+
+    fn select_rows(key_values: &mut KeyValues, rows: &[usize]) {
+        key_values.select_rows(rows);
+    }
+
+    fn row_product(input: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (input, weight) = (Values::of(&input), Values::of(&weight));
+        let ([rows, seq, k], n) = ([0, 1, 2].map(|dim| input.shape()[dim]), weight.shape()[1]);
+        let product = row_product::multiply(Vector::best(), &input, &weight, k, n);
+        tensor(product, Shape::from([rows, seq, n]))
+    }
+
+    fn cached_attention(
+        query_key_value: FloatTensor<Self>,
+        key_values: &mut KeyValues,
+        scale: f64,
+    ) -> FloatTensor<Self> {
+        let query_key_value = Values::of(&query_key_value);
+        let [rows, seq, width] = [0, 1, 2].map(|dim| query_key_value.shape()[dim]);
+        let context = key_values.attend(Vector::best(), &query_key_value, scale as f32);
+        tensor(context, Shape::from([rows, seq, width / 3]))
+    }
+
+    fn logits(
+        hidden: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        vocabulary: &VocabularyRange,
+    ) -> Vec<f32> {
+        let (hidden, table) = (Values::of(&hidden), Values::of(&weight));
+        let (rows, width) = (hidden.shape()[0], table.shape()[1]);
+        let mut logits = vec![f32::NEG_INFINITY; rows * vocabulary.rows];
+        if vocabulary.tokens > 0 {
+            let table = &table[..vocabulary.tokens * width];
+            let scored = row_product::multiply_transposed(
+                Vector::best(),
+                &hidden,
+                table,
+                width,
+                vocabulary.tokens,
+            );
+            let rows = scored.chunks_exact(vocabulary.tokens);
+            for (logits, scored) in logits.chunks_exact_mut(vocabulary.rows).zip(rows) {
+                logits[..vocabulary.tokens].copy_from_slice(scored);
+            }
+        }
+        logits
+    }
+}
+
 /// The numbers of a tensor, by rows.
 struct Values(FlexTensor);
 
 impl Values {
-    /// Without a copy unless the tensor is a strided view.
+    /// Without a copy unless the tensor is a strided view or no `f32`.
     fn of(tensor: &FlexTensor) -> Self {
-        Self(tensor.to_contiguous())
+        Self(convert(tensor.to_contiguous(), FloatDType::F32))
     }
 
     fn shape(&self) -> Shape {
@@ -229,11 +320,12 @@ impl std::ops::Deref for Values {
     }
 }
 
-/// Changes the numbers of a tensor; copies them first if they are shared or strided.
+/// Changes the numbers of a tensor; copies them first if they are shared, strided or no `f32`.
 fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
-    let mut data = tensor.into_data();
+    let precision = Precision::of(tensor.dtype());
+    let mut data = convert(tensor, FloatDType::F32).into_data();
     change(data.as_mut_slice().expect("a tensor of f32"));
-    FlexTensor::from_data(data)
+    convert(FlexTensor::from_data(data), precision.dtype())
 }
 
 fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {

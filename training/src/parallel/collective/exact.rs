@@ -18,7 +18,7 @@ pub fn sum_exactly<const N: usize>(
     values: [f64; N],
 ) -> Result<[f64; N], CollectiveError> {
     let parts: Vec<f32> = values.iter().flat_map(|value| split(*value)).collect();
-    let gathered = collective.all_gather(name, &parts)?;
+    let gathered = collective.all_gather(name.into(), &parts)?;
     let mut sums = [0.0; N];
     for rank in gathered.chunks_exact(parts.len()) {
         for (sum, parts) in sums.iter_mut().zip(rank.chunks_exact(4)) {

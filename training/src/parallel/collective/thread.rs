@@ -1,9 +1,11 @@
 //! Ranks that are threads of one process.
 //!
-//! A rank copies its numbers into a slot that all can read, meets the others, and combines the
+//! A rank puts its numbers into a slot that all can read, meets the others, and combines the
 //! slots in the order of the ranks, so that every rank gets bit-identical results. Long buffers
 //! are combined in parts, one for each rank, which the ranks then copy from each other; short
-//! ones each rank combines by itself and saves the second meeting.
+//! ones each rank combines by itself and saves the second meeting. A long buffer that is a vector
+//! of its own goes into the slot as it is and comes back after the second meeting, when nobody
+//! reads it any more: its numbers are copied once, from the parts.
 //!
 //! Meetings are a mutex and a condition variable: `std::sync::Barrier` could neither time out nor
 //! be broken by a rank that has died.
@@ -11,20 +13,26 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, ReduceOp, share};
+use super::{Collective, CollectiveCall, CollectiveError, CollectiveKind, Message, Numbers};
+use super::{ReduceOp, share};
 use crate::parallel::RankPlace;
 
 /// From this many numbers on, each rank combines a part of the buffer: below it the second
 /// meeting costs more than the arithmetic it saves.
 const SHARED_WORK_NUMBERS: usize = 16 * 1024;
 
-/// Longest wait that is counted at once: a process that was stopped and goes on, or a machine that
-/// slept, has waited for no longer than this.
+/// Numbers that are combined over all ranks before the next ones are.
+const BLOCK_NUMBERS: usize = 4 * 1024;
+
+/// Longest wait that is counted at once, and never more than a quarter of the time-out: a process
+/// that was stopped and goes on, or a machine that slept, has waited for no longer than this.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// One rank's handle on a group whose ranks are threads of this process.
@@ -87,15 +95,21 @@ impl ThreadCollective {
             .collect()
     }
 
-    /// Leaves `numbers` for the others to read, and meets them.
+    /// Leaves a copy of `numbers` for the others to read, and meets them.
     fn bring(&self, call: &CollectiveCall, numbers: &[f32]) -> Result<(), CollectiveError> {
-        {
-            let mut slot =
-                self.slot(call, self.rank).write().unwrap_or_else(PoisonError::into_inner);
-            slot.clear();
-            slot.extend_from_slice(numbers);
-        }
+        self.copy_to_slot(call, numbers);
         self.meet(call)
+    }
+
+    fn copy_to_slot(&self, call: &CollectiveCall, numbers: &[f32]) {
+        let mut slot = self.write_slot(call);
+        slot.clear();
+        slot.extend_from_slice(numbers);
+    }
+
+    /// Puts `numbers` into this rank's slot, or takes them back from there.
+    fn swap_with_slot(&self, call: &CollectiveCall, numbers: &mut Vec<f32>) {
+        std::mem::swap(&mut *self.write_slot(call), numbers);
     }
 
     /// Waits until every rank has issued `call`.
@@ -154,7 +168,8 @@ impl ThreadCollective {
                 waited = Duration::ZERO;
             }
             let left = self.shared.timeout.saturating_sub(waited);
-            let slice = if has_bound { left.min(WAIT_SLICE) } else { WAIT_SLICE };
+            let slice = WAIT_SLICE.min(self.shared.timeout / 4);
+            let slice = if has_bound { left.min(slice) } else { WAIT_SLICE };
             let begun = Instant::now();
             let woken = self.shared.changed.wait_timeout(meeting, slice);
             meeting = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -195,9 +210,21 @@ impl ThreadCollective {
         &self.shared.slots[(call.sequence % 2) as usize][rank]
     }
 
-    fn next_call(&self, kind: CollectiveKind, name: &str, numbers: usize) -> CollectiveCall {
-        let sequence = self.calls.fetch_add(1, Ordering::Relaxed);
-        CollectiveCall { sequence, kind, name: name.to_owned(), numbers }
+    fn write_slot(&self, call: &CollectiveCall) -> RwLockWriteGuard<'_, Vec<f32>> {
+        self.slot(call, self.rank).write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_slot(&self, call: &CollectiveCall, rank: usize) -> RwLockReadGuard<'_, Vec<f32>> {
+        self.slot(call, rank).read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_call(
+        &self,
+        kind: CollectiveKind,
+        message: Message<'_>,
+        numbers: usize,
+    ) -> CollectiveCall {
+        message.call(self.calls.fetch_add(1, Ordering::Relaxed), kind, numbers)
     }
 
     /// The share of `rank` in the work on `numbers` numbers.
@@ -205,7 +232,8 @@ impl ThreadCollective {
         share(rank, self.size(), numbers)
     }
 
-    /// Combines what all ranks brought at `range` into `result`, in rank order.
+    /// Combines what all ranks brought at `range` into `result`, in rank order. Block by block, so
+    /// that the result of a long buffer does not leave the processor's cache between two ranks.
     fn combine(
         &self,
         call: &CollectiveCall,
@@ -213,19 +241,48 @@ impl ThreadCollective {
         op: ReduceOp,
         result: &mut [f32],
     ) {
-        for rank in 0..self.size() {
-            let slot = self.slot(call, rank).read().unwrap_or_else(PoisonError::into_inner);
-            let numbers = &slot[range.clone()];
-            match (rank, op) {
-                (0, _) => result.copy_from_slice(numbers),
-                (_, ReduceOp::Sum) => {
-                    result.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        let slots: Vec<_> = (0..self.size()).map(|rank| self.read_slot(call, rank)).collect();
+        for (block, result) in result.chunks_mut(BLOCK_NUMBERS).enumerate() {
+            let first = range.start + block * BLOCK_NUMBERS;
+            for (rank, slot) in slots.iter().enumerate() {
+                let numbers = &slot[first..][..result.len()];
+                match rank {
+                    0 => result.copy_from_slice(numbers),
+                    _ => op.combine(result, numbers),
                 }
-                // A comparison that keeps what is not a number: a diverged loss must be seen.
-                (_, ReduceOp::Max) => result.iter_mut().zip(numbers).for_each(|(max, &number)| {
-                    *max = if *max >= number || max.is_nan() { *max } else { number };
-                }),
             }
+        }
+    }
+
+    /// Combines this rank's part of a long buffer for all.
+    fn combine_part(&self, call: &CollectiveCall, op: ReduceOp) {
+        let share = self.share(self.rank, call.numbers);
+        let part = &self.shared.parts[self.rank];
+        let mut part = part.write().unwrap_or_else(PoisonError::into_inner);
+        part.resize(share.len(), 0.0);
+        self.combine(call, share, op, &mut part);
+    }
+
+    /// Copies the parts that the ranks have combined into `result`.
+    fn copy_parts(&self, result: &mut [f32]) {
+        let numbers = result.len();
+        for (rank, part) in self.shared.parts.iter().enumerate() {
+            let part = part.read().unwrap_or_else(PoisonError::into_inner);
+            result[self.share(rank, numbers)].copy_from_slice(&part);
+        }
+    }
+}
+
+impl ReduceOp {
+    /// Combines the next rank's `numbers` into `result`.
+    fn combine(self, result: &mut [f32], numbers: &[f32]) {
+        let pairs = result.iter_mut().zip(numbers);
+        match self {
+            Self::Sum => pairs.for_each(|(sum, number)| *sum += number),
+            // A comparison that keeps what is not a number: a diverged loss must be seen.
+            Self::Max => pairs.for_each(|(max, &number)| {
+                *max = if *max >= number || max.is_nan() { *max } else { number };
+            }),
         }
     }
 }
@@ -241,62 +298,62 @@ impl Collective for ThreadCollective {
 
     fn all_reduce(
         &self,
-        name: &str,
-        buffer: &mut [f32],
+        message: Message<'_>,
+        mut numbers: Numbers<'_>,
         op: ReduceOp,
     ) -> Result<(), CollectiveError> {
-        let numbers = buffer.len();
-        let call = self.next_call(CollectiveKind::AllReduce(op), name, numbers);
+        let count = numbers.len();
+        let call = self.next_call(CollectiveKind::AllReduce(op), message, count);
         if self.size() == 1 {
             return Ok(());
         }
-        self.bring(&call, buffer)?;
-        if numbers < SHARED_WORK_NUMBERS {
-            self.combine(&call, 0..numbers, op, buffer);
+        if count < SHARED_WORK_NUMBERS {
+            self.bring(&call, numbers.as_slice())?;
+            self.combine(&call, 0..count, op, numbers.as_mut_slice());
             return Ok(());
         }
-        {
-            let share = self.share(self.rank, numbers);
-            let part = &self.shared.parts[self.rank];
-            let mut part = part.write().unwrap_or_else(PoisonError::into_inner);
-            part.resize(share.len(), 0.0);
-            self.combine(&call, share, op, &mut part);
+        match &mut numbers {
+            Numbers::Vec(own) => self.swap_with_slot(&call, own),
+            Numbers::Slice(own) => self.copy_to_slot(&call, own),
         }
         self.meet(&call)?;
-        for (rank, part) in self.shared.parts.iter().enumerate() {
-            let part = part.read().unwrap_or_else(PoisonError::into_inner);
-            buffer[self.share(rank, numbers)].copy_from_slice(&part);
+        self.combine_part(&call, op);
+        self.meet(&call)?; // from here on nobody reads this call's slots
+        if let Numbers::Vec(own) = &mut numbers {
+            self.swap_with_slot(&call, own);
         }
+        self.copy_parts(numbers.as_mut_slice());
         Ok(())
     }
 
-    fn all_gather(&self, name: &str, part: &[f32]) -> Result<Vec<f32>, CollectiveError> {
-        let call = self.next_call(CollectiveKind::AllGather, name, part.len());
+    fn all_gather(&self, message: Message<'_>, part: &[f32]) -> Result<Vec<f32>, CollectiveError> {
+        let call = self.next_call(CollectiveKind::AllGather, message, part.len());
+        if self.size() == 1 {
+            return Ok(part.to_owned());
+        }
         self.bring(&call, part)?;
         let mut gathered = Vec::with_capacity(self.size() * part.len());
         for rank in 0..self.size() {
-            let slot = self.slot(&call, rank).read().unwrap_or_else(PoisonError::into_inner);
-            gathered.extend_from_slice(&slot);
+            gathered.extend_from_slice(&self.read_slot(&call, rank));
         }
         Ok(gathered)
     }
 
     fn broadcast(
         &self,
-        name: &str,
+        message: Message<'_>,
         buffer: &mut [f32],
         root: usize,
     ) -> Result<(), CollectiveError> {
-        let call = self.next_call(CollectiveKind::Broadcast { root }, name, buffer.len());
+        let call = self.next_call(CollectiveKind::Broadcast { root }, message, buffer.len());
         let brought = if self.rank == root { &*buffer } else { &[] };
         self.bring(&call, brought)?;
-        let slot = self.slot(&call, root).read().unwrap_or_else(PoisonError::into_inner);
-        buffer.copy_from_slice(&slot);
+        buffer.copy_from_slice(&self.read_slot(&call, root));
         Ok(())
     }
 
     fn barrier(&self, name: &str) -> Result<(), CollectiveError> {
-        let call = self.next_call(CollectiveKind::Barrier, name, 0);
+        let call = self.next_call(CollectiveKind::Barrier, name.into(), 0);
         self.meet(&call)
     }
 

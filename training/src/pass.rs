@@ -1,0 +1,134 @@
+//! One forward and backward pass of a micro-batch: its share of the loss, and of the gradients.
+//!
+//! Either the whole model has one graph, or each layer has its own. In the second case a pass first
+//! runs the layers without a graph and keeps what each of them sees. Then, from the last layer
+//! down, it runs a layer again, now with a graph, and takes that graph back at once: at no time is
+//! there more than one layer's. Dropout is drawn by key, so that a layer that runs again drops the
+//! same elements; and each sum is taken in the same order, so that both ways give the same bits.
+
+use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::{ElementConversion, Tensor};
+
+use crate::backend::{Recompute, TpBackend, with_gradient, with_gradients};
+use crate::data::Batch;
+use crate::objective::Objective;
+use crate::optim::GradientBuffer;
+use crate::parallel::random::DropoutKey;
+use crate::timers::{Phase, StepTimers};
+
+/// What a pass is done with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PassSettings {
+    /// Which dropout masks it draws.
+    pub dropout: DropoutKey,
+    /// What the gradients are multiplied by.
+    pub loss_scale: f64,
+    /// What is kept for the backward pass.
+    pub recompute: Recompute,
+}
+
+/// The batch's weighted sum of losses; its gradients times the loss scale go into `gradients`.
+///
+/// A layer that runs again does so in the time of the backward pass.
+///
+/// # Panics
+///
+/// When another rank fails, or a parameter got no gradient; [`launch`](crate::parallel::launch)
+/// makes an error of it.
+pub fn forward_backward<B, M>(
+    model: &M,
+    batch: &Batch,
+    settings: &PassSettings,
+    gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
+) -> f64
+where
+    B: AutodiffBackend + TpBackend,
+    M: Objective<B>,
+{
+    let loss = match settings.recompute {
+        Recompute::None => through_one_graph(model, batch, settings, gradients, timers),
+        Recompute::Layer => layer_by_layer(model, batch, settings, gradients, timers),
+    };
+    gradients.end_micro_batch();
+    loss
+}
+
+fn through_one_graph<B, M>(
+    model: &M,
+    batch: &Batch,
+    settings: &PassSettings,
+    gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
+) -> f64
+where
+    B: AutodiffBackend + TpBackend,
+    M: Objective<B>,
+{
+    let (loss, value) = timers.run(Phase::Forward, || {
+        let loss = model.loss(batch, Some(&settings.dropout));
+        let value = number(&loss);
+        (loss, value)
+    });
+    timers.run(Phase::Backward, || gradients.add(model, scaled(loss, settings).backward()));
+    value
+}
+
+fn layer_by_layer<B, M>(
+    model: &M,
+    batch: &Batch,
+    settings: &PassSettings,
+    gradients: &mut GradientBuffer,
+    timers: &mut StepTimers,
+) -> f64
+where
+    B: AutodiffBackend + TpBackend,
+    M: Objective<B>,
+{
+    let dropout = Some(&settings.dropout);
+    let forward = timers.start(Phase::Forward);
+    let embedded = model.embed(batch, dropout);
+    let mut inputs = Vec::with_capacity(model.layers().len());
+    let mut hidden = embedded.clone().inner();
+    for layer in model.layers() {
+        let output = M::layer_without_graph(layer, hidden.clone(), dropout);
+        inputs.push(std::mem::replace(&mut hidden, output));
+    }
+
+    let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
+    let loss = model.head_loss(hidden.clone(), batch);
+    let value = number(&loss);
+    timers.stop(forward);
+
+    let backward = timers.start(Phase::Backward);
+    let mut found = scaled(loss, settings).backward();
+    let mut gradient = hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
+    let tied = model.tied_weight();
+    let tied_gradient = tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
+    gradients.add(model, found);
+
+    for (index, layer) in model.layers().iter().enumerate().rev() {
+        let input = inputs.pop().expect("one input for each layer");
+        let input = Tensor::<B, 3>::from_inner(input).require_grad();
+        let output = M::layer(layer, input.clone(), dropout);
+        let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();
+        gradient = input.grad_remove(&mut found).expect("a layer depends on its input");
+        gradients.add_part(&["layers", &index.to_string()], layer, found);
+    }
+
+    // The tied weight's gradient of the loss is there before the embedding adds its own to it, as
+    // in one graph.
+    let embedded = (embedded, Tensor::from_inner(gradient));
+    let tied = (tied, Tensor::from_inner(tied_gradient));
+    gradients.add(model, with_gradients(embedded, tied).backward());
+    timers.stop(backward);
+    value
+}
+
+fn number<B: AutodiffBackend>(loss: &Tensor<B, 1>) -> f64 {
+    loss.clone().inner().into_scalar().elem()
+}
+
+fn scaled<B: AutodiffBackend>(loss: Tensor<B, 1>, settings: &PassSettings) -> Tensor<B, 1> {
+    if settings.loss_scale == 1.0 { loss } else { loss * settings.loss_scale }
+}
