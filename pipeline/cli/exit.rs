@@ -84,7 +84,9 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Stopped => STOPPED,
-        TrainError::Collective(_)
+        TrainError::NotSaved { .. }
+        | TrainError::NoRoom { .. }
+        | TrainError::Collective(_)
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,

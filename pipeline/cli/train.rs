@@ -28,6 +28,11 @@ Examples:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --dry-run
   The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
+  From another run's checkpoint on, in a folder of its own, with a longer schedule:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/longer \\
+        --resume runs/tiny --set schedule.train_steps=1000 --override-schedule
+  With the weights of a model of Hugging Face's to begin with:
+    pipeline train --config my-gpt2.toml --data data/mine --out runs/tuned --init-from ~/gpt2
   With other values:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
         --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
@@ -80,6 +85,30 @@ pub(crate) struct TrainArgs {
     /// bytes of every collective, by name.
     #[arg(long)]
     trace_collectives: bool,
+    /// Where to go on from: `auto`, `never`, or a run folder or checkpoint.
+    ///
+    /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
+    /// begins one where OUT holds none. never refuses an OUT that holds a run. A path of another run
+    /// folder begins a run in OUT that goes on where that one stood; one of OUT's own checkpoints
+    /// goes back to it, and sets later ones aside. Whatever it is, configuration and data have to be
+    /// the same but for --tp, --dp, micro-batches, validation and checkpoints.
+    #[arg(
+        long,
+        value_name = "auto|never|PATH",
+        default_value = "auto",
+        conflicts_with = "overwrite"
+    )]
+    resume: String,
+
+    /// Go on though [schedule] or [optimizer] differ from the run's so far; the change is logged and
+    /// kept in OUT/run.json.
+    #[arg(long)]
+    override_schedule: bool,
+
+    /// Begin with these weights at step 0, with a fresh optimizer: a folder in Hugging Face's form,
+    /// a run folder or a checkpoint. The sizes have to be the configuration's.
+    #[arg(long, value_name = "DIR")]
+    init_from: Option<PathBuf>,
 
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
@@ -121,10 +150,11 @@ pub(crate) fn run(
         written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
     let data = args.data.iter().map(|data| WeightedPath::parse(data)).collect();
     let options = RunOptions {
-        resume,
+        resume: args.resume(),
+        override_schedule: args.override_schedule,
+        init_from: args.init_from.clone(),
         log_samples: args.log_samples,
         trace_collectives: args.trace_collectives,
         faults: args.inject.clone().into(),
@@ -147,6 +177,16 @@ pub(crate) fn run(
 }
 
 impl TrainArgs {
+    /// What to do with a run that is there already.
+    fn resume(&self) -> Resume {
+        match self.resume.as_str() {
+            _ if self.overwrite => Resume::Overwrite,
+            "auto" => Resume::Auto,
+            "never" => Resume::Never,
+            path => Resume::From(PathBuf::from(path)),
+        }
+    }
+
     /// What is to be done: the configuration with flags and overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
         let mut overrides = global.overrides();
@@ -212,7 +252,8 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     if report.stopped {
         let without = match plan.options.resume {
             Resume::Overwrite => " without --overwrite",
-            Resume::Auto | Resume::Never => "",
+            Resume::Never => " without --resume never",
+            Resume::Auto | Resume::From(_) => "",
         };
         text.push_str(&format!(
             "\nStopped by a signal after step {}; all up to there is saved. \

@@ -1,7 +1,10 @@
 //! Tokens back to text as they come.
 
-use corpus::tokenizer::{Gpt2Tokenizer, Tokenizer};
+use corpus::tokenizer::{Gpt2Tokenizer, JsonTokenizer, Tokenizer};
+use serde_json::json;
 use training::generation::TextStream;
+
+use crate::support::Dir;
 
 /// The pieces that come of `tokens` one by one, and what is left.
 fn pieces(tokenizer: &dyn Tokenizer, context: &str, tokens: &[u32]) -> Vec<String> {
@@ -50,4 +53,27 @@ fn bytes_that_are_no_character_are_told_by_one_sign_at_the_latest_at_the_end() {
     assert_eq!(pieces(&tokenizer, "", &[64, emoji[0]]), ["a", "", "\u{fffd}"]);
     // Tokens outside the vocabulary.
     assert_eq!(pieces(&tokenizer, "", &[64, 99_999, 65]).concat(), "a\u{fffd}b");
+}
+
+#[test]
+fn a_tokenizer_that_writes_its_first_token_without_a_space_streams_with_all_spaces() {
+    let dir = Dir::new();
+    let metaspace = json!({ "type": "Metaspace", "replacement": "▁", "prepend_scheme": "always" });
+    let words = ["<unk>", "<|endoftext|>", "▁one", "▁two", "▁three"];
+    let vocabulary: serde_json::Map<_, _> =
+        words.iter().zip(0..).map(|(word, id)| (word.to_string(), json!(id))).collect();
+    let definition = json!({
+        "version": "1.0",
+        "added_tokens": [{
+            "id": 1, "content": "<|endoftext|>", "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false
+        }],
+        "pre_tokenizer": metaspace,
+        "decoder": metaspace,
+        "model": { "type": "WordLevel", "unk_token": "<unk>", "vocab": vocabulary },
+    });
+    let path = dir.write("tokenizer.json", definition.to_string());
+    let tokenizer = JsonTokenizer::open(&path).unwrap();
+    assert_eq!(tokenizer.decode(&[3, 4]), "two three");
+    assert_eq!(pieces(&tokenizer, "one", &[3, 4, 2]), [" two", " three", " one", ""]);
 }

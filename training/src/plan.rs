@@ -5,6 +5,7 @@
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use corpus::{Observer, Silent, TokenizerIdentity};
@@ -14,6 +15,7 @@ use tracing::warn;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{Precision, Recompute};
+use crate::checkpoint::InitialWeights;
 use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
 use crate::data::input::DataInputs;
 use crate::data::training_data::{DataRequest, TrainingData};
@@ -32,8 +34,13 @@ pub struct RunOptions {
     pub data: Vec<WeightedPath>,
     /// The run folder.
     pub out: PathBuf,
-    /// What to do with a run folder that holds this very run already.
+    /// What to do with a run folder that holds this very run already, and where else to go on from.
     pub resume: Resume,
+    /// Whether schedule and optimizer may be other ones than the run that is gone on with had.
+    pub override_schedule: bool,
+    /// Where the weights of a run that starts come from, if not from its seed: a checkpoint, a run
+    /// folder or a model in Hugging Face's form.
+    pub init_from: Option<PathBuf>,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
     /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
@@ -59,6 +66,8 @@ impl RunOptions {
             data,
             out,
             resume: Resume::Auto,
+            override_schedule: false,
+            init_from: None,
             log_samples: false,
             trace_collectives: false,
             command: Vec::new(),
@@ -68,13 +77,16 @@ impl RunOptions {
 }
 
 /// What to do with a run folder that holds a run already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Resume {
     /// Go on from its newest complete checkpoint; the default.
     #[default]
     Auto,
     /// Refuse it.
     Never,
+    /// Go on from this checkpoint, or from the newest complete one of this run folder, which may be
+    /// another run's folder: then this run begins where that one stood.
+    From(PathBuf),
     /// Delete this run, or another one, and begin again. A folder that holds no run is refused all
     /// the same.
     Overwrite,
@@ -100,6 +112,8 @@ pub struct TrainPlan {
     pub architecture: Architecture,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
+    /// The weights that a run begins with, where the seed does not draw them.
+    pub init_from: Option<Arc<InitialWeights>>,
     /// The grid of ranks.
     pub parallel: ParallelDims,
     /// How long a rank waits for another before the run ends.
@@ -182,6 +196,15 @@ impl TrainConfig {
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
 
+        self.check_checkpoints()?;
+        let init_from = match &options.init_from {
+            Some(path) => {
+                let weights = InitialWeights::open(path)?;
+                weights.check(&model, &tokenizer)?;
+                Some(Arc::new(weights))
+            }
+            None => None,
+        };
         let data =
             TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
         let (micro_batch_size, global_batch_size) =
@@ -202,6 +225,7 @@ impl TrainConfig {
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
+            init_from,
             parallel,
             timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
             train: sampler(data.train),
@@ -322,6 +346,34 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// The time between two checkpoints can be waited for, and what is to be kept for good is saved
+    /// at some time.
+    fn check_checkpoints(&self) -> Result<(), TrainError> {
+        let CheckpointConfig { interval_steps, interval_minutes, keep_every, .. } = self.checkpoint;
+        if let Some(minutes) = interval_minutes.filter(|it| !(it.is_finite() && *it > 0.0)) {
+            return Err(TrainError::InvalidField {
+                field: "checkpoint.interval_minutes",
+                value: minutes.to_string(),
+                expected: "must be above 0".to_owned(),
+            });
+        }
+        match (interval_steps, keep_every) {
+            (Some(interval), Some(every)) if !every.get().is_multiple_of(interval.get()) => {
+                Err(TrainError::InvalidField {
+                    field: "checkpoint.keep_every",
+                    value: every.to_string(),
+                    expected: format!("must be a multiple of interval_steps = {interval}"),
+                })
+            }
+            (None, Some(every)) => Err(TrainError::InvalidField {
+                field: "checkpoint.keep_every",
+                value: every.to_string(),
+                expected: "needs an interval_steps of which it is a multiple".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The loss scale that the precision needs; refuses one that has nothing to scale.
     fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
         let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
@@ -439,13 +491,10 @@ impl TrainPlan {
         }
     }
 
-    /// Whether a checkpoint is due after step `step`.
+    /// Whether a checkpoint is due after step `step` by the number of steps.
     pub fn checkpoint_due(&self, step: u64) -> bool {
-        step == self.train_steps
-            || self
-                .checkpoint
-                .interval_steps
-                .is_some_and(|interval| step.is_multiple_of(interval.get()))
+        let interval = self.checkpoint.interval_steps;
+        interval.is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
     /// The validation that is due after step `step`; none before the first step.

@@ -19,7 +19,7 @@ use training::checkpoint::Checkpoint;
 use training::generation::{Finish, GenerationRequest, Generator, Sampling};
 
 use self::printer::Printer;
-use self::report::{GenerationPlan, GenerationReport};
+use self::report::{GenerationPlan, GenerationReport, Prompt};
 use crate::dry_run::plan_table;
 use crate::exit::Usage;
 use crate::numbers::{at_least_0, count, share};
@@ -65,7 +65,8 @@ pub(crate) struct GenerateArgs {
     ///
     /// A text that outgrows what the model sees (its seq_length) goes on from the second half of
     /// that. A prompt that is longer is refused.
-    #[arg(long, value_name = "N", default_value = "100", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = count,
+          allow_negative_numbers = true)]
     max_tokens: NonZeroUsize,
 
     /// What logits are divided by: below 1 for fewer surprises, 0 for the most probable token every
@@ -85,11 +86,12 @@ pub(crate) struct GenerateArgs {
     top_p: f64,
 
     /// Another seed, another text.
-    #[arg(long, value_name = "N", default_value = "1234")]
+    #[arg(long, value_name = "N", default_value = "1234", allow_negative_numbers = true)]
     seed: u64,
 
     /// Texts to make of the prompt, each with draws of its own.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = count,
+          allow_negative_numbers = true)]
     num_samples: NonZeroUsize,
 
     /// Go on past the end of the document, into the next.
@@ -141,7 +143,8 @@ pub(crate) fn run(
     let (texts, speed) =
         generator.generate(&request, progress, &mut |text, token| printer.token(text, token))?;
     progress.finish();
-    let report = GenerationReport::new(plan, &prompt, texts, speed, &*model.tokenizer);
+    let prompt = Prompt { text: &prompt, tokens: &request.prompt };
+    let report = GenerationReport::new(plan, prompt, texts, speed, &*model.tokenizer);
     printer.finish(&report)?;
     info!("{}", report.speed_line());
     if progress.stop_requested() && report.has_finish(Finish::Stopped) {

@@ -8,7 +8,9 @@ use corpus::tokenizer::Tokenizer;
 use evaluation::ModelIdentity;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
-use training::generation::{Continuation, Finish, GenerationRequest, GenerationSpeed, Sampling};
+use training::generation::{
+    Continuation, Finish, GenerationRequest, GenerationSpeed, Sampling, TextStream,
+};
 
 /// What is asked for, and the memory that it takes.
 #[derive(Debug, Serialize)]
@@ -95,6 +97,13 @@ impl GenerationPlan {
     }
 }
 
+/// What texts go on from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prompt<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: &'a [u32],
+}
+
 /// What came of it.
 #[derive(Debug, Serialize)]
 pub(super) struct GenerationReport {
@@ -123,19 +132,19 @@ struct Sample {
 impl GenerationReport {
     pub(super) fn new(
         plan: GenerationPlan,
-        prompt: &str,
+        prompt: Prompt<'_>,
         texts: Vec<Continuation>,
         speed: GenerationSpeed,
         tokenizer: &dyn Tokenizer,
     ) -> Self {
         let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
         let sample = |text: Continuation| Sample {
-            text: tokenizer.decode(&text.tokens),
+            text: TextStream::after(tokenizer, prompt.tokens).all(&text.tokens),
             tokens: text.tokens,
             finish: text.finish,
         };
         Self {
-            prompt: prompt.to_owned(),
+            prompt: prompt.text.to_owned(),
             tokens: texts.iter().map(|text| text.tokens.len()).sum(),
             samples: texts.into_iter().map(sample).collect(),
             seconds: (speed.prompt + speed.continuation).as_secs_f64(),

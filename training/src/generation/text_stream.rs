@@ -44,6 +44,14 @@ impl<'t> TextStream<'t> {
         new
     }
 
+    /// The text of `tokens`, which are all that come.
+    #[must_use]
+    pub fn all(mut self, tokens: &[u32]) -> String {
+        let mut text: String = tokens.iter().map(|&token| self.push(token)).collect();
+        text.push_str(&self.finish());
+        text
+    }
+
     /// What is left: an open character, as U+FFFD.
     #[must_use]
     pub fn finish(self) -> String {
