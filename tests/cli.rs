@@ -1,5 +1,6 @@
 //! The program from outside: files in; exit codes, messages and results out.
 
+mod checkpoint;
 mod configuration;
 mod dedup;
 mod doctor;
@@ -64,7 +65,7 @@ fn tiny_run() -> Dir {
 #[test]
 fn help_names_every_command_and_wrong_usage_is_exit_code_2() {
     let help = pipeline(["--help"]).success();
-    for command in ["demo", "dedup", "train", "eval", "generate", "shard", "doctor"] {
+    for command in ["demo", "dedup", "train", "eval", "generate", "checkpoint", "shard", "doctor"] {
         assert!(help.stdout.contains(command), "{command}");
         assert!(pipeline([command, "--help"]).success().stdout.contains("Usage"), "{command}");
     }

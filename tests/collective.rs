@@ -107,7 +107,10 @@ fn a_rank_that_panics_ends_all_at_once() {
         reduce(&rank, "second", 3);
         Ok(())
     });
-    assert_eq!(error.to_string(), "rank 2 panicked: out of luck");
+    assert_eq!(
+        error.to_string(),
+        "rank 2 panicked: out of luck, after all_reduce(sum) \"first\" (call 0, 3 numbers)"
+    );
 }
 
 #[test]

@@ -19,3 +19,4 @@ mod support;
 mod tensors;
 mod tokenizer;
 mod training;
+mod transformers;

@@ -83,8 +83,10 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Io { action, source, .. } => io_code(action, source),
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
-        TrainError::Collective(_)
-        | TrainError::InjectedDeath { .. }
+        TrainError::Stopped => STOPPED,
+        TrainError::NotSaved { .. }
+        | TrainError::NoRoom { .. }
+        | TrainError::Collective(_)
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,
         _ => USAGE,

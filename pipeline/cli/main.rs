@@ -5,6 +5,7 @@
 //! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`,
 //! [`generate`] in `training::generation`.
 
+mod checkpoint;
 mod config;
 mod dedup;
 mod demo;
@@ -91,6 +92,7 @@ enum Command {
     Dedup(dedup::DedupArgs),
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
     Generate(generate::GenerateArgs),
     Shard(shard::ShardArgs),
     Doctor(doctor::DoctorArgs),
@@ -111,7 +113,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
     let reads_configuration = match &cli.command {
-        Command::Doctor(_) | Command::Generate(_) => false,
+        Command::Doctor(_) | Command::Checkpoint(_) | Command::Generate(_) => false,
         Command::Shard(args) => args.reads_configuration(),
         _ => true,
     };
@@ -123,6 +125,7 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
+        Command::Checkpoint(args) => checkpoint::run(args, &cli.global, progress),
         Command::Generate(args) => generate::run(args, &cli.global, progress),
         Command::Shard(args) => shard::run(args, &cli.global, progress),
         Command::Doctor(args) => doctor::run(args, &cli.global),

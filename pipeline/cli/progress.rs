@@ -83,6 +83,7 @@ impl Progress {
             // Else a line that cannot be written is a panic: a full disk under a log would end the work.
             .log_internal_errors(false)
             .init();
+        ignore_file_size_signal();
         Self { bars, style, stage: Mutex::new(None), stop: stop_flag() }
     }
 
@@ -96,6 +97,15 @@ impl Progress {
 
 /// The signals that stop the work.
 const STOP_SIGNALS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
+/// Has a write beyond the limit on the size of files (`ulimit -f`) fail like one on a full disk: by
+/// default the signal that comes with it ends the process.
+fn ignore_file_size_signal() {
+    let unread = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unread) {
+        warn!(%error, "cannot catch SIGXFSZ: a file beyond the limit on sizes would end the program");
+    }
+}
 
 /// A flag that the first SIGINT or SIGTERM sets, which is said at once; a second ends the process
 /// with its default action.
@@ -257,6 +267,7 @@ fn plural(unit: Unit) -> &'static str {
         Unit::Steps => "steps",
         Unit::Windows => "windows",
         Unit::Examples => "examples",
+        Unit::Samples => "samples",
     }
 }
 

@@ -1,20 +1,21 @@
 //! `pipeline train`: a data folder to a trained model, through [`training::train`].
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::Args;
-use corpus::MANIFEST;
 use serde::Serialize;
+use training::data::WeightedPath;
 use training::{
     FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
 use crate::dry_run::ResolvedConfig;
-use crate::exit::{self, Usage};
+use crate::exit;
 use crate::numbers::{count, positive};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
@@ -27,6 +28,11 @@ Examples:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --dry-run
   The run, on two ranks; called again after Ctrl-C or a crash, it goes on from its checkpoint:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/tiny --tp 2
+  From another run's checkpoint on, in a folder of its own, with a longer schedule:
+    pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/longer \\
+        --resume runs/tiny --set schedule.train_steps=1000 --override-schedule
+  With the weights of a model of Hugging Face's to begin with:
+    pipeline train --config my-gpt2.toml --data data/mine --out runs/tuned --init-from ~/gpt2
   With other values:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
         --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
@@ -43,9 +49,16 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Data folder that `pipeline dedup` made.
-    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
-    data: Option<PathBuf>,
+    /// Data folder that `pipeline dedup` made, or a Megatron shard by its path without .bin; may be
+    /// given more than once, and with weights.
+    ///
+    /// Without weights all data is one, drawn in proportion to its size. DIR:WEIGHT makes a blend:
+    /// each has its share of the samples at every moment of the run, and one that ends is repeated,
+    /// as data.repeat says. Weights need not add up to 1; 0 leaves out. The sources of a folder that
+    /// was curated with weights are a blend in themselves, of which WEIGHT is divided. A shard needs
+    /// data.tokenizer. A path that holds a colon is taken as it is where it exists.
+    #[arg(long, value_name = "DIR[:WEIGHT]", required_unless_present = "dry_run")]
+    data: Vec<OsString>,
 
     /// Run folder.
     #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
@@ -63,7 +76,8 @@ pub(crate) struct TrainArgs {
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
     /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
-    /// every epoch.
+    /// every epoch. Sources of a blend are numbered one behind the other, in the order of --data.
+    /// With data.order = "megatron" k counts through the shuffled documents of all epochs.
     #[arg(long)]
     log_samples: bool,
 
@@ -71,6 +85,30 @@ pub(crate) struct TrainArgs {
     /// bytes of every collective, by name.
     #[arg(long)]
     trace_collectives: bool,
+    /// Where to go on from: `auto`, `never`, or a run folder or checkpoint.
+    ///
+    /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
+    /// begins one where OUT holds none. never refuses an OUT that holds a run. A path of another run
+    /// folder begins a run in OUT that goes on where that one stood; one of OUT's own checkpoints
+    /// goes back to it, and sets later ones aside. Whatever it is, configuration and data have to be
+    /// the same but for --tp, --dp, micro-batches, validation and checkpoints.
+    #[arg(
+        long,
+        value_name = "auto|never|PATH",
+        default_value = "auto",
+        conflicts_with = "overwrite"
+    )]
+    resume: String,
+
+    /// Go on though [schedule] or [optimizer] differ from the run's so far; the change is logged and
+    /// kept in OUT/run.json.
+    #[arg(long)]
+    override_schedule: bool,
+
+    /// Begin with these weights at step 0, with a fresh optimizer: a folder in Hugging Face's form,
+    /// a run folder or a checkpoint. The sizes have to be the configuration's.
+    #[arg(long, value_name = "DIR")]
+    init_from: Option<PathBuf>,
 
     /// Delete the run that OUT holds and begin again, instead of going on with it.
     #[arg(long)]
@@ -107,28 +145,24 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let Some(data) = &args.data else {
+    if args.data.is_empty() {
         let plan = resolved.config.summary().context("cannot plan the run")?;
         written.print(&TrainDryRun::of(plan, args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
-    };
-    if !data.join(MANIFEST).is_file() {
-        bail!(Usage(anyhow!(
-            "--data {}: no data folder there, for it has no {MANIFEST}; \
-             make one with `pipeline dedup`",
-            data.display()
-        )));
     }
-    let resume = if args.overwrite { Resume::Overwrite } else { Resume::Auto };
+    let data = args.data.iter().map(|data| WeightedPath::parse(data)).collect();
     let options = RunOptions {
-        resume,
+        resume: args.resume(),
+        override_schedule: args.override_schedule,
+        init_from: args.init_from.clone(),
         log_samples: args.log_samples,
         trace_collectives: args.trace_collectives,
         faults: args.inject.clone().into(),
         command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-        ..RunOptions::new(data.clone(), args.out.clone().unwrap_or_default())
+        ..RunOptions::blend(data, args.out.clone().unwrap_or_default())
     };
-    let plan = resolved.config.validate(options).context("cannot start training")?;
+    let plan =
+        resolved.config.validate_observed(options, progress).context("cannot start training")?;
     if args.dry_run {
         written.print(&TrainDryRun::of(plan.summary(), args.tokens_per_second), global)?;
         return Ok(ExitCode::SUCCESS);
@@ -143,6 +177,16 @@ pub(crate) fn run(
 }
 
 impl TrainArgs {
+    /// What to do with a run that is there already.
+    fn resume(&self) -> Resume {
+        match self.resume.as_str() {
+            _ if self.overwrite => Resume::Overwrite,
+            "auto" => Resume::Auto,
+            "never" => Resume::Never,
+            path => Resume::From(PathBuf::from(path)),
+        }
+    }
+
     /// What is to be done: the configuration with flags and overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<TrainConfig>> {
         let mut overrides = global.overrides();
@@ -208,7 +252,8 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
     if report.stopped {
         let without = match plan.options.resume {
             Resume::Overwrite => " without --overwrite",
-            Resume::Auto | Resume::Never => "",
+            Resume::Never => " without --resume never",
+            Resume::Auto | Resume::From(_) => "",
         };
         text.push_str(&format!(
             "\nStopped by a signal after step {}; all up to there is saved. \

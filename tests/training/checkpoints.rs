@@ -126,7 +126,7 @@ fn only_the_newest_are_kept_and_nothing_foreign_is_touched() {
     let config = || {
         micro(|config| {
             every_step(config);
-            config.checkpoint.keep = NonZeroUsize::new(2);
+            config.checkpoint.keep_last = NonZeroUsize::new(2);
         })
     };
     let plan = config().validate(workbench.options(&out)).unwrap();
@@ -249,7 +249,7 @@ fn broken_checkpoint_of_a_later_step_never_costs_a_good_one() {
     }
     let config = micro(|config| {
         every_step(config);
-        config.checkpoint.keep = NonZeroUsize::new(1);
+        config.checkpoint.keep_last = NonZeroUsize::new(1);
     });
     let plan = config.validate(workbench.options(&run)).unwrap();
     let report = training::train(&plan, &super::StopAfter::new(7)).unwrap();
@@ -278,7 +278,8 @@ fn failed_save_leaves_nothing_half_written() {
     let obstacle = run.join("checkpoints/step-10");
     fs::write(&obstacle, "mine").unwrap();
     let error = training::train(&plan, &corpus::Silent).unwrap_err().to_string();
-    assert!(error.contains("cannot delete"), "{error}");
+    assert!(error.contains("step 10 is not saved: ") && error.contains("it is a file"), "{error}");
+    assert!(error.contains("the run goes on from step 5, which is kept"), "{error}");
     assert!(!run.join("checkpoints/.step-10.partial").exists());
     assert_eq!(fs::read_to_string(&obstacle).unwrap(), "mine");
     assert_eq!(Checkpoint::open(&run).unwrap().step(), 5);

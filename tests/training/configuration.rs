@@ -56,13 +56,12 @@ fn every_shipped_configuration_parses_and_validates() {
 fn plan_of_the_paper_s_largest_model_counts_its_messages() {
     let documents: Vec<Vec<u32>> = (0..1_000).map(|document| vec![document; 60]).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/train/gpt2-8.3b.toml");
-    let mut config: TrainConfig = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    config.batch.micro_batch_size = number(8);
+    let config: TrainConfig = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let summary = Workbench::with_documents(50_257, &documents).validate(config).unwrap().summary();
     // Eight sequences of 1,024 tokens, 3,072 wide: 25.2 million numbers, four times in each of 72
     // layers.
     assert_eq!(summary.all_reduces_per_step, 288);
-    assert_eq!(summary.all_reduce_bytes_per_step, 288 * 25_165_824 * 4);
+    assert_eq!(summary.all_reduce_bytes_per_step, 288 * 25_165_824 * 2);
     assert_eq!(summary.loss_exchange_numbers, 8 * 1_024);
     assert_eq!(summary.gathered_logits_numbers, 8 * 1_024 * 51_200);
     assert_eq!(summary.heads_per_rank, 3);

@@ -19,7 +19,7 @@ fn samples(seq_length: usize, documents: &[Vec<u32>]) -> (tempfile::TempDir, Sam
     let data = data_folder(&folder.path().join("data"), 50_257, documents);
     let shard = Arc::new(DataFolder::open(&data).unwrap().shard().unwrap());
     let documents = 0..shard.num_documents();
-    (folder, Samples::new(shard, documents, seq_length))
+    (folder, Samples::new(&shard, documents, seq_length))
 }
 
 #[test]

@@ -117,8 +117,10 @@ fn rank_that_dies_ends_the_run_with_its_name_and_keeps_the_checkpoint() {
     let workbench = Workbench::new(101);
     for (layout, ..) in LAYOUTS {
         let (run, _) = failed(&workbench, layout, "die@4:rank1");
-        let message = "error: training failed: rank 1: step 4: died of an injected fault";
-        assert!(run.stderr.contains(message), "{}", run.stderr);
+        let message =
+            "error: training failed: rank 1 panicked: an injected fault in step 4, after ";
+        let (_, last_call) = run.stderr.split_once(message).unwrap();
+        assert!(last_call.contains("\" (call ") && last_call.contains(" numbers)"), "{last_call}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use corpus::Silent;
 use training::config::{TrainConfig, ValidationConfig};
@@ -201,4 +202,26 @@ fn events_are_written_unless_they_are_not_wanted() {
     let workbench = Workbench::new(101);
     let (_, run) = workbench.train(micro(|config| config.logging.tensorboard = false));
     assert!(!run.join("tensorboard").exists());
+}
+
+#[test]
+fn events_read_in_tensorboard_where_it_is_installed() {
+    let workbench = Workbench::new(101);
+    let run = workbench.new_run();
+    for until in [3, 6, 10] {
+        let plan = config().validate(workbench.options(&run)).unwrap();
+        train(&plan, &StopAfter::new(until)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/training/read_events.py");
+    let Ok(output) = Command::new("python3").arg(script).arg(&run).output() else {
+        eprintln!("skipped: there is no python3");
+        return;
+    };
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: the Python package tensorboard is not installed");
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let counts = String::from_utf8(output.stdout).unwrap();
+    assert!(counts.contains("loss: 10 values") && counts.contains("validation_loss: 2 values"));
 }

@@ -36,7 +36,7 @@ const WITHOUT_RECOMPUTE: [(&str, u64); 4] =
 const PER_STEP: [&str; 4] = ["grad_norm", "skipped", "loss", "gradients"];
 
 /// The trace of a run in `out` with `config`, by step and rank.
-fn traced(workbench: &Workbench, out: &Path, config: TrainConfig) -> Vec<Value> {
+pub(super) fn traced(workbench: &Workbench, out: &Path, config: TrainConfig) -> Vec<Value> {
     let options = RunOptions { trace_collectives: true, ..workbench.options(out) };
     train(&config.validate(options).unwrap(), &Silent).unwrap();
     entries(out)

@@ -167,7 +167,7 @@ impl Default for ParallelConfig {
     }
 }
 
-/// `[data]`: what is done with the data folder.
+/// `[data]`: what is done with the data. Which data, and by which weights, `--data` says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
@@ -182,6 +182,25 @@ pub struct DataConfig {
     /// own number takes its place. The paper: 35,917,398,016.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_tokens: Option<NonZeroU64>,
+    /// What to do about a source that ends before the run: go through it again, which is told, or
+    /// refuse the run.
+    #[serde(default)]
+    pub repeat: Repeat,
+    /// `gpt2`, or the `tokenizer.json` that made the tokens of shards without a manifest; data
+    /// folders have their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+}
+
+/// What to do about a source that ends before the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repeat {
+    /// Go through it again, in another order, and say how often; the default.
+    #[default]
+    Warn,
+    /// Refuse the run, naming the samples that are needed and present.
+    Refuse,
 }
 
 /// `[validation]`: when to take the validation loss. It is also taken after the last step.
@@ -196,16 +215,25 @@ pub struct ValidationConfig {
     pub batches: Option<NonZeroU64>,
 }
 
-/// `[checkpoint]`: when to save and what to keep. One is always saved after the last step.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// `[checkpoint]`: when to save and what to keep. One is always saved after the last step and when
+/// a run is stopped.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointConfig {
-    /// Steps between two checkpoints; only the last step's where it is not given.
+    /// Steps between two checkpoints; none is due by steps where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_steps: Option<NonZeroU64>,
-    /// Newest checkpoints to keep; all of them where it is not given.
+    /// Minutes between two checkpoints, beside `interval_steps` and counted from whichever was the
+    /// last: what a death may cost at most. A part of a minute will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<NonZeroUsize>,
+    pub interval_minutes: Option<f64>,
+    /// Newest checkpoints to keep, by their steps; all of them where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_last: Option<NonZeroUsize>,
+    /// Checkpoints of steps that are a multiple of this are never deleted. They have to be saved to
+    /// be kept: a multiple of `interval_steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_every: Option<NonZeroU64>,
 }
 
 /// `[logging]`: what the run folder gets beside `metrics.jsonl`. Changes no result.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use corpus::CorpusError;
 
 use crate::backend::Precision;
+use crate::data::DataError;
 use crate::parallel::RankPlace;
-use crate::parallel::collective::CollectiveError;
+use crate::parallel::collective::{CollectiveCall, CollectiveError};
 
 /// An error of the `training` crate.
 #[derive(Debug, thiserror::Error)]
@@ -96,12 +97,17 @@ pub enum TrainError {
     },
 
     /// One rank panicked; the others were stopped.
-    #[error("{place} panicked: {message}")]
+    #[error(
+        "{place} panicked: {message}{}",
+        last_call.as_ref().map_or_else(String::new, |call| format!(", after {call}"))
+    )]
     RankPanicked {
         /// The first rank that failed.
         place: RankPlace,
         /// The panic's message.
         message: String,
+        /// The last collective that it issued, if it ever issued one.
+        last_call: Option<Box<CollectiveCall>>,
     },
 
     /// The operating system refused a thread for a rank.
@@ -138,7 +144,18 @@ pub enum TrainError {
 
     /// The data folder cannot be used.
     #[error(transparent)]
-    Corpus(#[from] CorpusError),
+    Corpus(CorpusError),
+
+    /// The data does not make a run.
+    #[error(transparent)]
+    Data(#[from] DataError),
+
+    /// The observer asked to stop before the first step.
+    #[error(
+        "stopped by a signal before the first step; nothing is lost, and the same command begins \
+         again"
+    )]
+    Stopped,
 
     /// The weights that divide documents into training, validation and test are none.
     #[error("split \"{written}\": {reason}")]
@@ -195,10 +212,13 @@ pub enum TrainError {
 
     /// The configuration's vocabulary is not the data's.
     #[error(
-        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens; leave \
-         vocab_size out to take it from there"
+        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens ({}); leave \
+         vocab_size out to take it from there",
+        path.display()
     )]
     VocabularyMismatch {
+        /// The data folder or shard.
+        path: PathBuf,
         /// `vocab_size` as it was written.
         written: usize,
         /// Tokens of the tokenizer that made the data.
@@ -245,13 +265,6 @@ pub enum TrainError {
         written: String,
         /// What is wrong with it, and what would be right.
         reason: String,
-    },
-
-    /// A rank ended because `--inject die@…` said so.
-    #[error("step {step}: died of an injected fault")]
-    InjectedDeath {
-        /// The step, counted from 1.
-        step: u64,
     },
 
     /// The run folder holds something that this run must not overwrite.
@@ -349,6 +362,142 @@ pub enum TrainError {
         source: Box<TrainError>,
     },
 
+    /// A checkpoint has weights and nothing to go on training them with.
+    #[error(
+        "{} holds weights without a state of training; a run can begin with them (--init-from), \
+         not go on from them",
+        path.display()
+    )]
+    NoTrainingState {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+
+    /// A checkpoint is of another model, tokenizer or run than the one that is to go on.
+    #[error("{}: {difference}; {remedy}", path.display())]
+    CheckpointDiffers {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A run stands behind the last step of its schedule.
+    #[error(
+        "{} stands at step {step}, and schedule.train_steps = {train_steps} lies before it; give \
+         it more steps, or go on from an earlier checkpoint with --resume PATH",
+        path.display()
+    )]
+    BehindLastStep {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Steps done.
+        step: u64,
+        /// `train_steps`
+        train_steps: u64,
+    },
+
+    /// The disk has no room for a checkpoint, as the system says before anything is written.
+    #[error("{} has no room for a checkpoint", path.display())]
+    NoRoom {
+        /// The folder of checkpoints.
+        path: PathBuf,
+    },
+
+    /// The last save of a run, or the one before it stops, failed.
+    #[error(
+        "step {step} is not saved: {source}; {room}; {}, then call again: {}",
+        save_remedy(source),
+        match kept {
+            Some(kept) => format!("the run goes on from step {kept}, which is kept"),
+            None => "the run begins again, for it has no checkpoint yet".to_owned(),
+        }
+    )]
+    NotSaved {
+        /// Optimizer steps done.
+        step: u64,
+        /// Why.
+        #[source]
+        source: Box<TrainError>,
+        /// What the save needs, and what there was.
+        room: crate::checkpoint::Room,
+        /// Step of the newest checkpoint.
+        kept: Option<u64>,
+    },
+
+    /// A folder that is to be written holds something that must stay.
+    #[error("{} is there already: {reason}; {remedy}", path.display())]
+    OutputFolderUsed {
+        /// The folder.
+        path: PathBuf,
+        /// What it holds.
+        reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A folder is no model that this program reads.
+    #[error("{}: {found}", path.display())]
+    NoForeignModel {
+        /// The folder.
+        path: PathBuf,
+        /// What is there instead, and what can be done.
+        found: &'static str,
+    },
+
+    /// Another program's configuration of a model asks for what this program does not do.
+    #[error("{}: {field} = {value}: {expected}", path.display())]
+    ForeignConfig {
+        /// The file.
+        path: PathBuf,
+        /// The field as the file has it.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+
+    /// A model's head is not its embedding.
+    #[error(
+        "{}: lm_head.weight is not wte.weight, and the head of a GPT-2 here is its embedding",
+        path.display()
+    )]
+    HeadUntied {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// A folder's tokenizer is not its model's.
+    #[error(
+        "{}: the model has {model} tokens and the tokenizer {tokenizer}; name the right one with \
+         --tokenizer",
+        path.display()
+    )]
+    ForeignTokenizer {
+        /// The folder.
+        path: PathBuf,
+        /// Tokens of the model.
+        model: usize,
+        /// Tokens of the tokenizer.
+        tokenizer: usize,
+    },
+
+    /// Weights to begin with are those of another model.
+    #[error(
+        "--init-from {}: {}; set the configuration to that model, or choose other weights",
+        path.display(),
+        differences.join(", ")
+    )]
+    InitDiffers {
+        /// The folder that holds them.
+        path: PathBuf,
+        /// Each value that differs.
+        differences: Vec<String>,
+    },
+
     /// A file of a checkpoint is not the one that was written, or the checkpoint is another run's.
     #[error("{}: {what}: expected {expected}, found {found}", path.display())]
     CheckpointFile {
@@ -385,6 +534,15 @@ pub enum TrainError {
     #[error("{}: tensor {name} is none of the model's", path.display())]
     TensorUnexpected {
         /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// Two tensors of a model's files have one name.
+    #[error("{}: tensor {name} is there twice", path.display())]
+    TensorTwice {
+        /// The file in which the second lies.
         path: PathBuf,
         /// The tensor.
         name: String,
@@ -453,8 +611,12 @@ pub enum TrainError {
         position: usize,
     },
 
-    /// A tensor does not hold 32-bit floats.
-    #[error("{}: tensor {name} has type {found}, only F32 is read", path.display())]
+    /// A tensor does not hold floating-point numbers of a type that is read.
+    #[error(
+        "{}: tensor {name} has type {found}; floating-point tensors are read: F32, and from other \
+         programs F16 and BF16",
+        path.display()
+    )]
     TensorType {
         /// The file.
         path: PathBuf,
@@ -495,6 +657,16 @@ pub enum NonFinite {
     Weights,
 }
 
+/// A request to stop is one error, wherever it was heard.
+impl From<CorpusError> for TrainError {
+    fn from(error: CorpusError) -> Self {
+        match error {
+            CorpusError::Stopped => Self::Stopped,
+            other => Self::Corpus(other),
+        }
+    }
+}
+
 impl TrainError {
     /// Maker of [`TrainError::Io`] values for `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
@@ -513,8 +685,33 @@ impl TrainError {
     pub(crate) fn is_of_all_ranks(&self) -> bool {
         match self {
             Self::Rank { source, .. } => source.is_of_all_ranks(),
-            error => matches!(error, Self::NonFinite { .. }),
+            error => matches!(error, Self::NonFinite { .. } | Self::NotSaved { .. }),
         }
+    }
+}
+
+/// Whether the system says that there is no room: on the disk, in the quota, or in a file that may
+/// not grow further.
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// What to do about a save that failed with `error`.
+fn save_remedy(error: &TrainError) -> &'static str {
+    let is_full = match error {
+        TrainError::NoRoom { .. } => true,
+        TrainError::Io { source, .. } | TrainError::Corpus(CorpusError::Io { source, .. }) => {
+            is_no_room(source)
+        }
+        _ => false,
+    };
+    if is_full {
+        "make room on the disk, or raise its quota or the limit on the size of files (ulimit -f)"
+    } else {
+        "mend what the message names"
     }
 }
 

@@ -4,22 +4,23 @@
 //! Lines are written whole and at once, so that a killed run keeps every step that it logged. A
 //! resumed run drops the lines of steps that its checkpoint does not have, and does these steps
 //! again: the file of a run that was stopped a hundred times reads as that of one that never was.
-//! A log is on the disk before the checkpoint that counts on it.
+//! A log is on the disk before the checkpoint that counts on it. Lines for which a disk has no room
+//! wait in memory until it has: a full disk is no end of a run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::TrainError;
+use crate::patient_file::PatientFile;
 
 /// Writer of a log.
 #[derive(Debug)]
 pub(crate) struct JsonLines {
-    path: PathBuf,
-    file: File,
+    file: PatientFile,
 }
 
 impl JsonLines {
@@ -43,7 +44,7 @@ impl JsonLines {
             .map_err(|source| TrainError::io("open", path, source))?;
         let kept = bytes_until(&file, path, done_steps, keeps)?;
         file.set_len(kept).map_err(|source| TrainError::io("write", path, source))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { file: PatientFile::new(path, file) })
     }
 
     /// Reads the log at `path` as [`open`](Self::open) does, and changes nothing. A log that is not
@@ -69,19 +70,19 @@ impl JsonLines {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
-        self.file.sync_data().map_err(|source| TrainError::io("write", &self.path, source))
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        self.file.sync()
     }
 
-    /// Writes one line.
+    /// Writes one line, as soon as there is room for it.
     ///
     /// # Errors
     ///
-    /// When the line cannot be written.
+    /// When the line cannot be written for another reason.
     pub(crate) fn push<T: Serialize>(&mut self, line: &T) -> Result<(), TrainError> {
         let mut json = serde_json::to_vec(line).expect("lines are plain data");
         json.push(b'\n');
-        self.file.write_all(&json).map_err(|source| TrainError::io("write", &self.path, source))
+        self.file.push(&json)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::TrainError;
 use crate::json_lines::JsonLines;
 use crate::plan::TrainPlan;
 use crate::report::LossHistory;
+use crate::run_folder::steps_before;
 use crate::running_score::RunningScore;
 use crate::timers::StepTimes;
 
@@ -33,11 +34,13 @@ pub struct StepMetrics {
     pub grad_norm: f64,
     /// Learning rate of this update.
     pub learning_rate: f64,
+    /// Weight decay of this update.
+    pub weight_decay: f64,
     /// Loss scale of mixed precision; `null` in `f32`.
     pub loss_scale: Option<f64>,
     /// Updates skipped so far because of an overflow.
     pub skipped: u64,
-    /// Updates done so far: steps less the skipped ones.
+    /// Updates done so far: steps less the skipped ones. By this count Adam corrects its bias.
     pub updates: u64,
     /// Tokens trained on so far, this step's included.
     pub tokens: u64,
@@ -182,7 +185,7 @@ impl MetricsLog {
         done_steps: u64,
     ) -> Result<(Self, LossHistory, Scores), TrainError> {
         let path = run.join(METRICS_FILE);
-        let mut earlier = EarlierSteps::default();
+        let mut earlier = EarlierSteps::of_run(run);
         let lines = JsonLines::open(&path, done_steps, |step, line| earlier.keep(step, line))?;
         let scores = std::mem::take(&mut earlier.scores);
         let pace = Pace { began: Instant::now(), steps: 0 };
@@ -196,7 +199,7 @@ impl MetricsLog {
     /// When the file cannot be read.
     pub(crate) fn losses(run: &Path, done_steps: u64) -> Result<LossHistory, TrainError> {
         let path = run.join(METRICS_FILE);
-        let mut earlier = EarlierSteps::default();
+        let mut earlier = EarlierSteps::of_run(run);
         JsonLines::read(&path, done_steps, |step, line| earlier.keep(step, line))?;
         Ok(earlier.into_losses(&path, done_steps))
     }
@@ -206,7 +209,7 @@ impl MetricsLog {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
         self.lines.sync()
     }
 
@@ -251,6 +254,11 @@ struct EarlierSteps {
 }
 
 impl EarlierSteps {
+    /// Those of the run in folder `run`, which may have begun behind another run's steps.
+    fn of_run(run: &Path) -> Self {
+        Self { last: steps_before(run), ..Self::default() }
+    }
+
     /// Reads a line; every one is kept.
     fn keep(&mut self, step: u64, line: &Value) -> bool {
         // A loss that was no number reads as null: its step was skipped, and has its line.
@@ -302,7 +310,7 @@ impl SampleLog {
     /// When the file cannot be read or written.
     pub(crate) fn open(plan: &TrainPlan, done_steps: u64) -> Result<Self, TrainError> {
         let path = plan.options.out.join(SAMPLES_FILE);
-        let mut last = 0;
+        let mut last = steps_before(&plan.options.out);
         let lines = JsonLines::open(&path, done_steps, |step, _| follows(&mut last, step))?;
         let mut log = Self { lines };
         for step in last + 1..=done_steps {
@@ -317,7 +325,7 @@ impl SampleLog {
     ///
     /// When the file cannot be read.
     pub(crate) fn is_complete(plan: &TrainPlan, done_steps: u64) -> Result<bool, TrainError> {
-        let mut last = 0;
+        let mut last = steps_before(&plan.options.out);
         let path = plan.options.out.join(SAMPLES_FILE);
         JsonLines::read(&path, done_steps, |step, _| follows(&mut last, step))?;
         Ok(last == done_steps)
@@ -337,7 +345,7 @@ impl SampleLog {
     /// # Errors
     ///
     /// When the disk does not take it.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
         self.lines.sync()
     }
 }

@@ -4,38 +4,43 @@
 //! [`TrainConfig::validate`] is where a user's mistakes are found: before a weight is drawn, a
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use corpus::{DataFolder, Silent, TokenizerIdentity};
+use corpus::{Observer, Silent, TokenizerIdentity};
 use serde_json::Value;
 use tracing::warn;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{Precision, Recompute};
+use crate::checkpoint::InitialWeights;
 use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
-use crate::data::{Batch, BatchSampler, OrderedSamples, SampleOrder, Samples};
+use crate::data::input::DataInputs;
+use crate::data::training_data::{DataRequest, TrainingData};
+use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, WeightedPath};
 use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
 use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::state::{Injected, StepSettings};
 
-/// The files of a data folder that hold tokens.
-const SHARD_FILES: [&str; 2] = ["corpus.bin", "corpus.idx"];
-
 /// What a run is asked beside its configuration: where it reads and writes, whether it may go on
 /// with an earlier one, and what it writes down. Nothing here changes a result.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// The data folder.
-    pub data: PathBuf,
+    /// The data folders and shards, with their weights.
+    pub data: Vec<WeightedPath>,
     /// The run folder.
     pub out: PathBuf,
-    /// What to do with a run folder that holds this very run already.
+    /// What to do with a run folder that holds this very run already, and where else to go on from.
     pub resume: Resume,
+    /// Whether schedule and optimizer may be other ones than the run that is gone on with had.
+    pub override_schedule: bool,
+    /// Where the weights of a run that starts come from, if not from its seed: a checkpoint, a run
+    /// folder or a model in Hugging Face's form.
+    pub init_from: Option<PathBuf>,
     /// Whether the run folder gets a `samples.jsonl`: which samples each step took.
     pub log_samples: bool,
     /// Whether the run folder gets a `collectives.json`: what each rank exchanged in each step.
@@ -51,10 +56,18 @@ impl RunOptions {
     /// part of itself and writes down nothing that was not asked for.
     #[must_use]
     pub fn new(data: PathBuf, out: PathBuf) -> Self {
+        Self::blend(vec![WeightedPath::unweighted(data)], out)
+    }
+
+    /// As [`new`](Self::new), on several data folders and shards.
+    #[must_use]
+    pub fn blend(data: Vec<WeightedPath>, out: PathBuf) -> Self {
         Self {
             data,
             out,
             resume: Resume::Auto,
+            override_schedule: false,
+            init_from: None,
             log_samples: false,
             trace_collectives: false,
             command: Vec::new(),
@@ -64,13 +77,16 @@ impl RunOptions {
 }
 
 /// What to do with a run folder that holds a run already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Resume {
     /// Go on from its newest complete checkpoint; the default.
     #[default]
     Auto,
     /// Refuse it.
     Never,
+    /// Go on from this checkpoint, or from the newest complete one of this run folder, which may be
+    /// another run's folder: then this run begins where that one stood.
+    From(PathBuf),
     /// Delete this run, or another one, and begin again. A folder that holds no run is refused all
     /// the same.
     Overwrite,
@@ -83,14 +99,21 @@ pub struct TrainPlan {
     pub options: RunOptions,
     /// The resolved configuration: every default filled in.
     pub config: Value,
-    /// Fingerprint of the data folder's tokens and documents.
+    /// Fingerprint of the tokens and documents of all data.
     pub data_fingerprint: String,
+    /// The data by which a run is known again: content, weights, and what else its samples depend
+    /// on.
+    pub data: DataRecord,
+    /// What the samples are drawn from.
+    pub sources: Vec<DataSourceSummary>,
     /// Seed of initial weights, sample order and dropout.
     pub seed: u64,
     /// The model.
     pub architecture: Architecture,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
+    /// The weights that a run begins with, where the seed does not draw them.
+    pub init_from: Option<Arc<InitialWeights>>,
     /// The grid of ranks.
     pub parallel: ParallelDims,
     /// How long a rank waits for another before the run ends.
@@ -139,59 +162,73 @@ impl ValidationPlan {
 }
 
 impl TrainConfig {
-    /// Checks the configuration across sections and against the data folder, and derives what
-    /// training needs.
+    /// Checks the configuration across sections and against its data, and derives what training
+    /// needs; [`validate_observed`](Self::validate_observed) for whom nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`validate_observed`](Self::validate_observed).
+    pub fn validate(self, options: RunOptions) -> Result<TrainPlan, TrainError> {
+        self.validate_observed(options, &Silent)
+    }
+
+    /// Checks the configuration across sections and against its data, and derives what training
+    /// needs. All data is read once, which takes a while: `observer` hears of it, and may stop it.
     ///
     /// # Errors
     ///
     /// A [`TrainError`] that names the field as it is written, when a value is impossible, two
-    /// values disagree, the model does not split over the ranks, or the data folder does not fit
-    /// the model.
-    pub fn validate(self, options: RunOptions) -> Result<TrainPlan, TrainError> {
+    /// values disagree, the model does not split over the ranks, or the data does not fit the
+    /// model; [`TrainError::Stopped`] when the observer asks to stop.
+    pub fn validate_observed(
+        self,
+        options: RunOptions,
+        observer: &dyn Observer,
+    ) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
-        let folder = DataFolder::open(&options.data)?;
-        if folder.manifest().spans.iter().any(|span| span.weight.is_some()) {
-            tracing::warn!(
-                "{}: its sources have weights, which training does not use yet: samples are drawn \
-                 from all tokens alike",
-                options.data.display()
-            );
-        }
-        let tokenizer = folder.tokenizer_identity()?;
+        let inputs = DataInputs::open(&options.data, self.data.tokenizer.as_deref())?;
+        let tokenizer = inputs.tokenizer().clone();
         let parallel = self.parallel.dims();
 
         let ModelConfig::Gpt2(section) = &self.model;
-        let model = section.resolve(tokenizer.vocab_size)?;
+        let model = section.resolve(tokenizer.vocab_size, inputs.path())?;
         self.check(&model)?;
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
 
-        let (train, validation) = self.samples(&folder, &model)?;
+        self.check_checkpoints()?;
+        let init_from = match &options.init_from {
+            Some(path) => {
+                let weights = InitialWeights::open(path)?;
+                weights.check(&model, &tokenizer)?;
+                Some(Arc::new(weights))
+            }
+            None => None,
+        };
+        let data =
+            TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
-        let sampler = |samples, order| BatchSampler {
-            samples: OrderedSamples::new(samples, order, self.seed),
-            micro_batch_size,
-            global_batch_size,
-        };
-        let validation = self.validation.as_ref().map(|config| ValidationPlan {
+        let sampler = |samples| BatchSampler { samples, micro_batch_size, global_batch_size };
+        let validation = self.validation.as_ref().zip(data.validation);
+        let validation = validation.map(|(config, (samples, num_samples))| ValidationPlan {
             interval_steps: config.interval_steps.get(),
-            num_samples: config
-                .batches
-                .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size as u64))
-                .min(validation.len()),
-            batches: sampler(validation, SampleOrder::Sequential),
+            num_samples,
+            batches: sampler(samples),
         });
         Ok(TrainPlan {
             options,
             config,
-            data_fingerprint: fingerprint(&folder),
+            data_fingerprint: data.record.fingerprint(),
+            data: data.record,
+            sources: data.sources,
             seed: self.seed,
             architecture: Architecture::Gpt2(model),
             tokenizer,
+            init_from,
             parallel,
             timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
-            train: sampler(train, self.data.order),
+            train: sampler(data.train),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
             train_steps: self.schedule.train_steps.get(),
             schedule: LrSchedule {
@@ -309,6 +346,34 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// The time between two checkpoints can be waited for, and what is to be kept for good is saved
+    /// at some time.
+    fn check_checkpoints(&self) -> Result<(), TrainError> {
+        let CheckpointConfig { interval_steps, interval_minutes, keep_every, .. } = self.checkpoint;
+        if let Some(minutes) = interval_minutes.filter(|it| !(it.is_finite() && *it > 0.0)) {
+            return Err(TrainError::InvalidField {
+                field: "checkpoint.interval_minutes",
+                value: minutes.to_string(),
+                expected: "must be above 0".to_owned(),
+            });
+        }
+        match (interval_steps, keep_every) {
+            (Some(interval), Some(every)) if !every.get().is_multiple_of(interval.get()) => {
+                Err(TrainError::InvalidField {
+                    field: "checkpoint.keep_every",
+                    value: every.to_string(),
+                    expected: format!("must be a multiple of interval_steps = {interval}"),
+                })
+            }
+            (None, Some(every)) => Err(TrainError::InvalidField {
+                field: "checkpoint.keep_every",
+                value: every.to_string(),
+                expected: "needs an interval_steps of which it is a multiple".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The loss scale that the precision needs; refuses one that has nothing to scale.
     fn check_loss_scale(&self) -> Result<Option<LossScaleConfig>, TrainError> {
         let refuse = |field, value: f64, expected: &str| TrainError::InvalidField {
@@ -332,46 +397,31 @@ impl TrainConfig {
         Ok(Some(config))
     }
 
-    /// Samples to train on and to validate on; refuses parts that are needed and empty.
-    fn samples(
-        &self,
-        folder: &DataFolder,
-        model: &Gpt2Config,
-    ) -> Result<(Samples, Samples), TrainError> {
-        let shard = Arc::new(folder.shard()?);
-        let needed_tokens = model.seq_length as u64 + 1;
-        if shard.num_tokens() < needed_tokens {
-            return Err(TrainError::CorpusTooSmall { tokens: shard.num_tokens(), needed_tokens });
+    /// What the run asks of its data.
+    fn request(&self, seq_length: usize) -> DataRequest {
+        let global_batch_size = self.batch.global_batch_size.get() as u64;
+        let validation = self.validation.as_ref().map(|config| {
+            config
+                .batches
+                .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size))
+        });
+        DataRequest {
+            seq_length,
+            seed: self.seed,
+            num_samples: self.schedule.train_steps.get() * global_batch_size, // checked before
+            validation,
         }
-        // Reads all of it once: a shard with another's data, or with a token that no embedding has,
-        // ends here.
-        folder.verify(&Silent)?;
-        let split = self.data.split.divide(shard.num_documents());
-        let part = |name, documents, is_needed| {
-            let samples = Samples::new(Arc::clone(&shard), documents, model.seq_length);
-            if is_needed && samples.is_empty() {
-                return Err(TrainError::SplitTooSmall {
-                    split: self.data.split.to_string(),
-                    part: name,
-                    tokens: samples.num_tokens(),
-                    needed_tokens,
-                });
-            }
-            Ok(samples)
-        };
-        let train = part("training", split.train, true)?;
-        let validation = part("validation", split.validation, self.validation.is_some())?;
-        Ok((train, validation))
     }
 }
 
 impl Gpt2Section {
-    /// The model's sizes with a tokenizer of `tokenizer_vocab_size` tokens.
-    fn resolve(&self, tokenizer_vocab_size: usize) -> Result<Gpt2Config, TrainError> {
+    /// The model's sizes with the tokenizer of the data at `data`, of `tokenizer_vocab_size` tokens.
+    fn resolve(&self, tokenizer_vocab_size: usize, data: &Path) -> Result<Gpt2Config, TrainError> {
         if let Some(written) =
             self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size)
         {
             return Err(TrainError::VocabularyMismatch {
+                path: data.to_owned(),
                 written: written.get(),
                 tokenizer: tokenizer_vocab_size,
             });
@@ -441,13 +491,10 @@ impl TrainPlan {
         }
     }
 
-    /// Whether a checkpoint is due after step `step`.
+    /// Whether a checkpoint is due after step `step` by the number of steps.
     pub fn checkpoint_due(&self, step: u64) -> bool {
-        step == self.train_steps
-            || self
-                .checkpoint
-                .interval_steps
-                .is_some_and(|interval| step.is_multiple_of(interval.get()))
+        let interval = self.checkpoint.interval_steps;
+        interval.is_some_and(|interval| step.is_multiple_of(interval.get()))
     }
 
     /// The validation that is due after step `step`; none before the first step.
@@ -461,10 +508,4 @@ impl TrainPlan {
 /// The divisors of `number` up to 4,096, in ascending order: nobody means a larger one.
 fn divisors(number: usize) -> Vec<usize> {
     (1..=number.min(4096)).filter(|&divisor| number.is_multiple_of(divisor)).collect()
-}
-
-/// What the samples depend on: the content of the shard.
-fn fingerprint(folder: &DataFolder) -> String {
-    let shard = folder.manifest().files.iter().filter(|file| SHARD_FILES.contains(&&*file.name));
-    shard.map(|file| format!("{} {}", file.name, file.xxh3_128)).collect::<Vec<_>>().join(", ")
 }

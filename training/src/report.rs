@@ -170,6 +170,7 @@ impl RunLog {
             loss: outcome.loss,
             grad_norm: outcome.grad_norm,
             learning_rate,
+            weight_decay: plan.optimizer.weight_decay,
             loss_scale: outcome.loss_scale,
             skipped: step - state.optimizer.updates(),
             updates: state.optimizer.updates(),
@@ -216,11 +217,11 @@ impl RunLog {
     }
 
     /// Returns when everything written is on the disk.
-    pub(crate) fn sync(&self) -> Result<(), TrainError> {
-        if let Some(metrics) = &self.metrics {
+    pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        if let Some(metrics) = &mut self.metrics {
             metrics.sync()?;
         }
-        self.samples.as_ref().map_or(Ok(()), SampleLog::sync)
+        self.samples.as_mut().map_or(Ok(()), SampleLog::sync)
     }
 
     /// The report after step `step`, with the newest checkpoint.

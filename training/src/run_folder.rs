@@ -1,21 +1,26 @@
 //! The run folder: who may write there, and from where an earlier run goes on.
 //!
 //! A folder belongs to one run: the same resolved configuration on the same data. Such a run is
-//! resumed from its newest complete checkpoint; any other folder with something in it is refused,
-//! never overwritten. What changes no result beyond rounding or no result at all may differ: how
-//! many ranks there are, what one forward pass sees, and when to validate and to save. One process
-//! at a time has the folder: it holds a lock, which ends with it however it ends.
+//! resumed from its newest complete checkpoint, or from the one that is asked for; any other folder
+//! with something in it is refused, never overwritten. What changes no result beyond rounding or no
+//! result at all may differ: how many ranks there are, what one forward pass sees, and when to
+//! validate and to save. Schedule and optimizer may change where that is asked for; the folder
+//! remembers it. One process at a time has the folder: it holds a lock, which ends with it however
+//! it ends.
+
+mod adoption;
+mod record;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tracing::{info, warn};
 
+use self::record::{Difference, RunRecord};
 use crate::TrainError;
-use crate::checkpoint::{CHECKPOINTS, Checkpoint, read_json, step_folders, write_json};
+use crate::architecture::Architecture;
+use crate::checkpoint::{CHECKPOINTS, Checkpoint, InitRecord, delete_all, read_json, write_json};
 use crate::collective_dump;
 use crate::collective_trace::TRACE_FILE;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
@@ -32,44 +37,13 @@ const LOCK_FILE: &str = ".lock";
 /// Linux's number for "no locks available", which the standard library has no kind for.
 const ENOLCK: i32 = 37;
 
-/// Sections and keys that may differ between the parts of one run.
-const FREE: [&str; 7] = [
-    "parallel",
-    "batch.micro_batch_size",
-    "recompute",
-    "data.epoch_tokens",
-    "validation",
-    "checkpoint",
-    "logging",
-];
-
-/// `run.json`
-#[derive(Debug, Serialize, Deserialize)]
-struct RunRecord {
-    /// Version of this crate.
-    version: String,
-    /// The commit that the program was built from, where the build was told.
-    #[serde(default)]
-    commit: Option<String>,
-    /// The command line that began the run.
-    #[serde(default)]
-    command: Vec<String>,
-    /// The resolved configuration.
-    config: Value,
-    /// What the samples depend on.
-    data: DataRecord,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct DataRecord {
-    fingerprint: String,
-}
-
 /// A run folder that no other process trains into for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     /// The checkpoint to go on from; `None` for a run that starts.
     pub(crate) resumed: Option<Checkpoint>,
+    /// The weights that the run began with, where a seed did not draw them.
+    pub(crate) init_from: Option<InitRecord>,
     /// `None` where nothing can be written and nothing has to be.
     _lock: Option<File>,
 }
@@ -93,10 +67,13 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
         Ok(lock) => {
             let has_run = out.join(RUN_FILE).is_file();
             let resumed = if has_run { take_over(plan)? } else { begin(plan)? };
-            Ok(RunFolder { resumed, _lock: Some(lock) })
+            let record: RunRecord = read_json(&out.join(RUN_FILE))?;
+            Ok(RunFolder { resumed, init_from: record.init_from, _lock: Some(lock) })
         }
         Err(error) if is_not_writable(&error) => match finished(plan)? {
-            Some(checkpoint) => Ok(RunFolder { resumed: Some(checkpoint), _lock: None }),
+            Some(checkpoint) => {
+                Ok(RunFolder { resumed: Some(checkpoint), init_from: None, _lock: None })
+            }
             None => Err(error),
         },
         Err(error) => Err(error),
@@ -156,49 +133,146 @@ fn is_no_locks(error: &io::Error) -> bool {
 /// Goes on with the run that the folder holds, or deletes it, as the plan says.
 fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
     let out = &plan.options.out;
-    let refuse = |reason| TrainError::RunFolderUsed {
-        path: out.clone(),
+    if plan.options.resume == Resume::Overwrite {
+        delete(out)?;
+        return begin(plan);
+    }
+    if plan.options.resume == Resume::Never {
+        return Err(refusal(plan, "it holds a run, and resuming is off".to_owned()));
+    }
+    let mut earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
+    let changes = accepted_changes(plan, &earlier)?;
+    let resumed = match &plan.options.resume {
+        Resume::From(path) if adoption::is_rewind(path, out) => {
+            Some(rewind(plan, &Checkpoint::open(path)?)?)
+        }
+        Resume::From(path) if !adoption::is_the_run(path, out) => {
+            let origin = adoption::open(path, plan)?;
+            if earlier.resumed_from.as_ref().is_none_or(|earlier| !earlier.is(&origin)) {
+                let path = path.display();
+                return Err(refusal(plan, format!("it holds a run that did not begin at {path}")));
+            }
+            newest(plan, &earlier)?
+        }
+        _ => newest(plan, &earlier)?,
+    };
+    let step = resumed.as_ref().map_or(0, Checkpoint::step);
+    check_step(plan, resumed.as_ref())?;
+    if !changes.is_empty() {
+        for change in &changes {
+            warn!("--override-schedule: {change}, from step {} on", step + 1);
+        }
+        earlier.change(plan, step, changes);
+        write_json(&out.join(RUN_FILE), &earlier)?;
+    }
+    if let Some(checkpoint) = &resumed {
+        info!(step, "resuming from {}", checkpoint.folder().display());
+    }
+    Ok(resumed)
+}
+
+fn refusal(plan: &TrainPlan, reason: String) -> TrainError {
+    TrainError::RunFolderUsed {
+        path: plan.options.out.clone(),
         reason,
         remedy: "choose another folder, or pass --overwrite to delete that run and begin this one",
-    };
-    match plan.options.resume {
-        Resume::Never => Err(refuse("it holds a run, and resuming is off".to_owned())),
-        Resume::Overwrite => {
-            delete(out)?;
-            begin(plan)
-        }
-        Resume::Auto => {
-            let earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
-            if let Some(difference) = earlier.difference(&RunRecord::of(plan).as_read()) {
-                return Err(refuse(format!("it holds another run: {difference}")));
-            }
-            let newest = newest_complete(&out.join(CHECKPOINTS), plan)?;
-            if newest.is_none() && fs::metadata(out.join(METRICS_FILE)).is_ok_and(|it| it.len() > 0)
-            {
-                warn!(
-                    "{} logged steps but has no checkpoint: beginning again at step 1, and its logs \
-                     with it",
-                    out.display()
-                );
-            }
-            Ok(newest)
-        }
     }
 }
 
-/// Makes the folder a run's, which starts from no checkpoint.
-fn begin(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
-    write_json(&plan.options.out.join(RUN_FILE), &RunRecord::of(plan))?;
+/// What the plan changes of the run that `earlier` describes: nothing, or schedule and optimizer
+/// where that is asked for.
+fn accepted_changes(plan: &TrainPlan, earlier: &RunRecord) -> Result<Vec<Difference>, TrainError> {
+    let now = RunRecord::of(plan).as_read();
+    if let Some(difference) = earlier.data.difference(&now.data) {
+        return Err(refusal(plan, format!("it holds another run: {difference}")));
+    }
+    if let Some(difference) = other_weights(earlier.init_from.as_ref(), plan) {
+        return Err(refusal(plan, format!("it holds another run: {difference}")));
+    }
+    let differences = earlier.differences(&now);
+    let asked_for = plan.options.override_schedule;
+    match differences.iter().find(|it| !(asked_for && it.is_schedule())) {
+        None => Ok(differences),
+        Some(difference) if difference.is_schedule() => Err(TrainError::RunFolderUsed {
+            path: plan.options.out.clone(),
+            reason: format!("it holds another run: {difference}"),
+            remedy: "choose another folder, pass --override-schedule to go on with the new value, \
+                     or pass --overwrite to delete that run and begin this one",
+        }),
+        Some(difference) => Err(refusal(plan, format!("it holds another run: {difference}"))),
+    }
+}
+
+/// Why a run that began with `earlier` is not the plan's: it names others. One that names none goes
+/// on with what there is.
+fn other_weights(earlier: Option<&InitRecord>, plan: &TrainPlan) -> Option<String> {
+    let now = plan.init_from.as_ref()?.record();
+    if earlier.is_some_and(|earlier| earlier.fingerprint == now.fingerprint) {
+        return None;
+    }
+    let earlier = earlier.map_or("a seed", |earlier| &earlier.path);
+    Some(format!("it began with the weights of {earlier}, not with those of {}", now.path))
+}
+
+/// The newest complete checkpoint of the run; where it began with another run's and has none of its
+/// own yet, that one.
+fn newest(plan: &TrainPlan, record: &RunRecord) -> Result<Option<Checkpoint>, TrainError> {
+    let out = &plan.options.out;
+    let newest = Checkpoint::newest_complete(&out.join(CHECKPOINTS), |it| of_this_run(it, plan))?;
+    if newest.is_some() {
+        return Ok(newest);
+    }
+    if let Some(origin) = &record.resumed_from {
+        return adoption::adopt(&origin.open(plan)?, plan).map(Some);
+    }
+    if record.init_from.is_some() && plan.init_from.is_none() {
+        return Err(refusal(
+            plan,
+            "it holds a run that has no checkpoint yet and began with --init-from".to_owned(),
+        ));
+    }
+    if fs::metadata(out.join(METRICS_FILE)).is_ok_and(|it| it.len() > 0) {
+        warn!(
+            "{} logged steps but has no checkpoint: beginning again at step 1, and its logs with it",
+            out.display()
+        );
+    }
     Ok(None)
+}
+
+/// Goes back to a checkpoint of the run itself. Later ones are set aside, for the steps after this
+/// one are done again.
+fn rewind(plan: &TrainPlan, checkpoint: &Checkpoint) -> Result<Checkpoint, TrainError> {
+    of_this_run(checkpoint, plan)?;
+    check_step(plan, Some(checkpoint))?;
+    adoption::set_aside_later(&plan.options.out.join(CHECKPOINTS), checkpoint.step())?;
+    Checkpoint::open(checkpoint.folder())
+}
+
+/// Makes the folder a run's, which starts from no checkpoint or from one of another folder.
+fn begin(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+    let path = plan.options.out.join(RUN_FILE);
+    let mut record = RunRecord::of(plan);
+    let Resume::From(from) = &plan.options.resume else {
+        write_json(&path, &record)?;
+        return Ok(None);
+    };
+    let origin = adoption::open(from, plan)?;
+    record.begin_at(&origin, plan)?;
+    write_json(&path, &record)?;
+    adoption::adopt(&origin, plan).map(Some)
+}
+
+/// Steps that the run in the folder `out` had behind it when it began there: more than none where it
+/// goes on from another folder's checkpoint. Its logs begin after them.
+pub(crate) fn steps_before(out: &Path) -> u64 {
+    let record = read_json::<RunRecord>(&out.join(RUN_FILE));
+    record.ok().and_then(|it| it.resumed_from).map_or(0, |origin| origin.step)
 }
 
 /// Deletes what a run writes, and nothing else; what makes the folder a run's goes last.
 fn delete(out: &Path) -> Result<(), TrainError> {
-    let checkpoints = out.join(CHECKPOINTS);
-    if checkpoints.exists() {
-        fs::remove_dir_all(&checkpoints)
-            .map_err(|source| TrainError::io("delete", &checkpoints, source))?;
-    }
+    delete_all(&out.join(CHECKPOINTS))?;
     collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
     let events = out.join(TENSORBOARD);
     if events.exists() {
@@ -212,80 +286,39 @@ fn delete(out: &Path) -> Result<(), TrainError> {
     Ok(())
 }
 
-impl RunRecord {
-    fn of(plan: &TrainPlan) -> Self {
-        Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("PIPELINE_COMMIT").map(str::to_owned),
-            command: plan.options.command.clone(),
-            config: plan.config.clone(),
-            data: DataRecord { fingerprint: plan.data_fingerprint.clone() },
+/// Demands that the run has not passed its last step.
+fn check_step(plan: &TrainPlan, resumed: Option<&Checkpoint>) -> Result<(), TrainError> {
+    match resumed {
+        Some(checkpoint) if checkpoint.step() > plan.train_steps => {
+            Err(TrainError::BehindLastStep {
+                path: checkpoint.folder().to_owned(),
+                step: checkpoint.step(),
+                train_steps: plan.train_steps,
+            })
         }
-    }
-
-    /// The record as it reads from a file: serde_json may change the last bit of a number on the
-    /// way.
-    fn as_read(&self) -> Self {
-        let json = serde_json::to_vec(self).expect("a record is plain data");
-        serde_json::from_slice(&json).expect("what was just written")
-    }
-
-    /// The first thing that makes two runs different, in the user's words.
-    fn difference(&self, other: &Self) -> Option<String> {
-        if self.data != other.data {
-            return Some("the data folder's content differs".to_owned());
-        }
-        first_difference("", Some(&self.config), Some(&other.config))
+        _ => Ok(()),
     }
 }
 
-/// `optimizer.lr was 0.001 and is 0.002`
-fn first_difference(path: &str, earlier: Option<&Value>, now: Option<&Value>) -> Option<String> {
-    if earlier == now || FREE.contains(&path) {
-        return None;
+/// Demands that the checkpoint is of the plan's model and vocabulary, and stands at a place that
+/// this run comes by.
+fn of_this_run(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<(), TrainError> {
+    let differs = |difference| TrainError::CheckpointDiffers {
+        path: checkpoint.folder().to_owned(),
+        difference,
+        remedy: "move it away, or go on with the configuration and data that it was trained with",
+    };
+    let (Architecture::Gpt2(ours), theirs) = (&plan.architecture, checkpoint.model_config());
+    let differences = ours.differences(theirs);
+    if !differences.is_empty() {
+        return Err(differs(format!("another model: {}", differences.join(", "))));
     }
-    if let (Some(Value::Object(earlier)), Some(Value::Object(now))) = (earlier, now) {
-        return earlier.keys().chain(now.keys()).find_map(|key| {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            first_difference(&path, earlier.get(key), now.get(key))
-        });
+    let tokenizer = checkpoint.tokenizer()?;
+    if tokenizer.fingerprint != plan.tokenizer.fingerprint {
+        let (theirs, ours) = (&tokenizer.name, &plan.tokenizer.name);
+        return Err(differs(format!("its tokenizer is {theirs}, and the data's is {ours}")));
     }
-    let show = |value: Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
-    Some(format!("{path} was {} and is {}", show(earlier), show(now)))
-}
-
-/// The newest checkpoint of this run that verifies; broken ones are passed over by name. Where
-/// there are some and none verifies, that is an error: to begin again would throw away what the run
-/// has logged.
-fn newest_complete(checkpoints: &Path, plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
-    if !checkpoints.is_dir() {
-        return Ok(None);
-    }
-    let mut newest_fault = None;
-    for (step, folder) in step_folders(checkpoints)? {
-        match Checkpoint::open(&folder).and_then(|checkpoint| of_this_run(checkpoint, plan)) {
-            Ok(checkpoint) => {
-                info!(step, "resuming from {}", folder.display());
-                return Ok(Some(checkpoint));
-            }
-            Err(error) => {
-                warn!(step, "passing over a broken checkpoint: {error}");
-                newest_fault.get_or_insert(error);
-            }
-        }
-    }
-    match newest_fault {
-        None => Ok(None),
-        Some(fault) => Err(TrainError::NoUsableCheckpoint {
-            path: checkpoints.to_owned(),
-            source: Box::new(fault),
-        }),
-    }
-}
-
-/// The checkpoint, where it stands at a place that this run comes by.
-fn of_this_run(checkpoint: Checkpoint, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
-    let found = checkpoint.state();
+    let found = checkpoint.state()?;
     for (what, expected, found) in [
         ("seed", plan.seed, found.seed),
         ("samples consumed", plan.samples_consumed(found.step), found.samples_consumed),
@@ -296,7 +329,7 @@ fn of_this_run(checkpoint: Checkpoint, plan: &TrainPlan) -> Result<Checkpoint, T
             return Err(TrainError::CheckpointFile { path, what, expected, found });
         }
     }
-    Ok(checkpoint)
+    Ok(())
 }
 
 /// Whether `path` is a folder with something in it; what a run leaves that was killed before it

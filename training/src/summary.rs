@@ -11,6 +11,7 @@ use crate::architecture::Architecture;
 use crate::backend::cpu::head::CHUNK_ROWS;
 use crate::backend::{Precision, Recompute};
 use crate::config::{ModelConfig, TrainConfig};
+use crate::data::DataSourceSummary;
 use crate::model::Gpt2Config;
 use crate::parallel::ParallelDims;
 use crate::parameters::padded_vocab_size;
@@ -75,6 +76,8 @@ pub struct PlanSummary {
     /// Floating-point operations of the model in an optimizer step
     /// ([`flops_per_token`](Architecture::flops_per_token)); recomputation is not among them.
     pub model_flops_per_step: f64,
+    /// What the samples are drawn from; nothing where the data is not at hand.
+    pub sources: Vec<DataSourceSummary>,
 }
 
 /// Parameters by part, with the vocabulary padded.
@@ -178,7 +181,7 @@ impl TrainConfig {
 impl TrainPlan {
     /// What the plan amounts to. Nothing of the model is allocated for it.
     pub fn summary(&self) -> PlanSummary {
-        self.sizes().summary()
+        PlanSummary { sources: self.sources.clone(), ..self.sizes().summary() }
     }
 
     /// Refuses a run that does not fit into `memory_bytes` on all ranks together; the ranks are
@@ -207,7 +210,7 @@ impl TrainPlan {
 
     fn sizes(&self) -> Sizes<'_> {
         let Architecture::Gpt2(model) = &self.architecture;
-        let samples_per_epoch = self.train.samples.samples().len();
+        let samples_per_epoch = self.train.samples.samples().per_epoch();
         Sizes {
             model,
             parallel: self.parallel,
@@ -265,6 +268,7 @@ impl Sizes<'_> {
             tokens_total,
             epochs: epochs_of(tokens_total),
             model_flops_per_step: flops_per_token * tokens_per_step as f64,
+            sources: Vec::new(),
         }
     }
 

@@ -4,7 +4,6 @@
 //! it stands. Everything random is a function of the plan and the step, so a loop that starts at
 //! step 200 from a checkpoint goes on exactly as one that came there.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use tracing::info;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{CpuAutodiff, TpBackend};
-use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Snapshot, TrainingState};
+use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Retention, Saved, Snapshot, TrainingState};
 use crate::collective_dump;
 use crate::collective_trace::CollectiveTrace;
 use crate::diagnosis;
@@ -31,6 +30,7 @@ use crate::parameters::{KeyedInit, ParameterSource};
 use crate::plan::TrainPlan;
 use crate::report::{Measured, RunLog, TrainReport};
 use crate::run_folder;
+use crate::saves::Saves;
 use crate::state::{StepOutcome, TrainState};
 use crate::timers::{Phase, StepTimers};
 use crate::validation::validation_loss;
@@ -69,19 +69,19 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
     let reports = launch_watched(plan.parallel, &watch, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
-        let newest = resumed.map(|checkpoint| checkpoint.folder().to_owned());
+        let saves = Saves::new(resumed, run.init_from.as_ref());
         let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
-        train_rank(plan, state, newest, log, trace.as_ref(), &rank, observer)
+        train_rank(plan, state, saves, log, trace.as_ref(), &rank, observer)
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
 }
 
-/// The loop, as one rank runs it. `newest` is the checkpoint that `state` comes from.
+/// The loop, as one rank runs it.
 fn train_rank<B, M>(
     plan: &TrainPlan,
     mut state: TrainState<B, M>,
-    mut newest: Option<PathBuf>,
+    mut saves: Saves<'_>,
     mut log: RunLog,
     trace: Option<&CollectiveTrace>,
     rank: &Rank,
@@ -114,7 +114,6 @@ where
         let outcome;
         rank.calls.begin_step(step);
         (state, outcome) = state.optimizer_step(micro_batches, &settings, rank, &mut timers)?;
-        newest = None;
         if let Some(trace) = trace {
             trace.push(step, rank.index(), rank.calls.take_totals())?;
         }
@@ -125,16 +124,20 @@ where
         }
 
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
-        if plan.checkpoint_due(state.step) {
-            newest = Some(timers.run(Phase::Save, || save(plan, &state, &log, rank))?);
+        if saves.are_due(plan, state.step, rank)? {
+            let saved = timers.run(Phase::Save, || save(plan, &state, &mut log, &saves, rank))?;
+            saves.note(state.step, saved);
         }
         if rank.is_main() {
             observer.advance(1);
         }
     }
-    let newest = match newest {
+    let newest = match saves.folder_of(state.step) {
         Some(folder) => folder,
-        None => save(plan, &state, &log, rank)?,
+        None => {
+            let saved = save(plan, &state, &mut log, &saves, rank)?;
+            saves.finish(state.step, saved, rank)?
+        }
     };
     Ok(log.into_report(plan, state.step, newest))
 }
@@ -210,15 +213,16 @@ fn gpt2_state(
 ) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
     let Architecture::Gpt2(config) = &plan.architecture;
     let seed = KeyedInit { seed: plan.seed };
-    let source: &dyn ParameterSource = match resumed {
-        Some(checkpoint) => checkpoint,
-        None => &seed,
+    let source: &dyn ParameterSource = match (resumed, &plan.init_from) {
+        (Some(checkpoint), _) => checkpoint,
+        (None, Some(weights)) => &**weights,
+        (None, None) => &seed,
     };
     let model = Gpt2::init(config, source, group, &Default::default())?;
     let model = model.with_precision(plan.precision);
     let specs = config.parameters();
     let (rank, size) = (group.rank(), group.size());
-    let done = resumed.map(Checkpoint::state);
+    let done = resumed.map(Checkpoint::state).transpose()?;
     let moments = match resumed {
         Some(checkpoint) => checkpoint.moments(rank, size)?,
         None => Moments::start(&specs, rank, size),
@@ -238,9 +242,10 @@ fn gpt2_state(
 fn save<B, M>(
     plan: &TrainPlan,
     state: &TrainState<B, M>,
-    log: &RunLog,
+    log: &mut RunLog,
+    saves: &Saves<'_>,
     rank: &Rank,
-) -> Result<PathBuf, TrainError>
+) -> Result<Saved, TrainError>
 where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
@@ -248,7 +253,6 @@ where
     if rank.any("weights", !state.has_finite_weights()?)? {
         return Err(diagnosis::end_of_run(plan, state, NonFinite::Weights, rank));
     }
-    log.sync()?;
     let snapshot = Snapshot {
         state: TrainingState {
             step: state.step,
@@ -260,10 +264,13 @@ where
         architecture: &plan.architecture,
         tokenizer: &plan.tokenizer,
         config: &plan.config,
+        data: &plan.data,
+        init_from: saves.init_from,
         specs: &state.specs,
         model: &state.model,
         optimizer: &state.optimizer,
     };
-    let keep = plan.checkpoint.keep.map(std::num::NonZero::get);
-    checkpoint::save(&snapshot, &plan.options.out.join(CHECKPOINTS), keep, rank)
+    let checkpoints = plan.options.out.join(CHECKPOINTS);
+    let retention = Retention::of(&plan.checkpoint);
+    checkpoint::save(&snapshot, &checkpoints, retention, rank, || log.sync())
 }

@@ -93,7 +93,8 @@ pub(crate) fn run(
         resume: Resume::Never,
         ..RunOptions::new(folders.data.clone(), folders.run.clone())
     };
-    let plan = configs.train.clone().validate(options).context("cannot start training")?;
+    let plan = configs.train.clone().validate_observed(options, progress);
+    let plan = plan.context("cannot start training")?;
     let unigram_loss = plan.train.samples.samples().unigram_loss()?;
     let training = train(&plan, progress).context("training failed")?;
     if training.stopped {

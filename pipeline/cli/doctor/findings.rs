@@ -98,8 +98,8 @@ pub(super) fn memory() -> Finding {
 
 pub(super) fn disk() -> Finding {
     let free = env::current_dir().ok().and_then(|folder| {
-        let status = rustix::fs::statvfs(&folder).ok()?;
-        Some((folder, status.f_bavail.saturating_mul(status.f_frsize)))
+        let free = machine::free_disk_bytes(&folder)?;
+        Some((folder, free))
     });
     let (found, advice) = match &free {
         None => {

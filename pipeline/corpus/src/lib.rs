@@ -45,6 +45,7 @@
 mod data_folder;
 mod document;
 mod error;
+mod foreign_shard;
 pub mod machine;
 mod mapped;
 mod merge;
@@ -62,6 +63,7 @@ pub use data_folder::{
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;
+pub use foreign_shard::ForeignShard;
 pub use merge::merge;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};

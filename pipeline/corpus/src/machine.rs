@@ -1,4 +1,4 @@
-//! What the machine gives this process: cores and memory.
+//! What the machine gives this process: cores, memory and room on disks.
 //!
 //! A container's memory limit, not the machine's size, is what ends a process that takes more, so
 //! [`memory_bytes`] is the least of physical memory and of the limits of the process's control
@@ -50,6 +50,14 @@ pub fn peak_rss_bytes() -> Option<u64> {
 #[must_use]
 pub fn anonymous_bytes() -> Option<u64> {
     Machine::this().kibibytes("proc/self/status", "RssAnon:")
+}
+
+/// Bytes that this process may still write to the file system on which `path` lies, which has to
+/// exist. `None` where the system does not tell.
+#[must_use]
+pub fn free_disk_bytes(path: &Path) -> Option<u64> {
+    let status = rustix::fs::statvfs(path).ok()?;
+    Some(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
 /// The files by which Linux describes a machine, below the root folder or, in tests, below another.
@@ -224,6 +232,13 @@ mod tests {
     fn a_system_without_these_files_does_not_tell() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(kibibytes(&root), (None, None, None));
+    }
+
+    #[test]
+    fn a_folder_that_is_there_has_room_that_is_known_and_another_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free_disk_bytes(folder.path()).is_some());
+        assert_eq!(free_disk_bytes(&folder.path().join("nowhere")), None);
     }
 
     #[test]

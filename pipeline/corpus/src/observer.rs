@@ -20,6 +20,8 @@ pub enum Unit {
     Windows,
     /// Examples of a test set.
     Examples,
+    /// Samples of a training.
+    Samples,
 }
 
 /// Listener of one long piece of work; its stages follow one another, never at the same time.

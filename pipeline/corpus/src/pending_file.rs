@@ -37,7 +37,11 @@ impl FileSummary {
     }
 
     /// Reads the file at `path` for its size and checksum, and tells `observer` of the bytes.
-    pub(crate) fn observed(path: &Path, observer: &dyn Observer) -> Result<Self, CorpusError> {
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, or the observer asks to stop.
+    pub fn observed(path: &Path, observer: &dyn Observer) -> Result<Self, CorpusError> {
         let mut file = File::open(path).map_err(CorpusError::io("open", path))?;
         let mut hashed = Hashed { inner: io::sink(), hash: Box::default(), bytes: 0 };
         loop {

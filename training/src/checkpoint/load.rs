@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use corpus::{DataFolder, TokenizerIdentity};
 use serde::Deserialize;
+use serde_json::Value;
 use tracing::{info, warn};
 
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
     CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG,
-    step_folders, step_of,
+    named, retention, step_folders, step_of,
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
@@ -27,7 +28,8 @@ use crate::parameters::{ParameterSource, ParameterSpec};
 pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
-    state: TrainingState,
+    /// `None` where another program's weights became a checkpoint.
+    state: Option<TrainingState>,
     weights: TensorMap,
 }
 
@@ -56,6 +58,43 @@ impl Checkpoint {
         Self::open_folder(named)
     }
 
+    /// Opens the newest complete checkpoint in the folder `checkpoints`, by the numbers in their
+    /// names, of which `accept` has nothing to say against; tells which are passed over, and why.
+    /// None where there is none at all.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoUsableCheckpoint`] where there are some, and each is broken or refused.
+    pub(crate) fn newest_complete(
+        checkpoints: &Path,
+        accept: impl Fn(&Self) -> Result<(), TrainError>,
+    ) -> Result<Option<Self>, TrainError> {
+        if !checkpoints.is_dir() {
+            return Ok(None);
+        }
+        for path in retention::leftovers(checkpoints)? {
+            warn!("passing over {}: it was not finished, or was being deleted", path.display());
+        }
+        let mut newest_fault = None;
+        for (step, folder) in step_folders(checkpoints)? {
+            let accepted = Self::open_folder(folder).and_then(|it| accept(&it).map(|()| it));
+            match accepted {
+                Ok(checkpoint) => return Ok(Some(checkpoint)),
+                Err(error) => {
+                    warn!(step, "passing over a broken checkpoint: {error}");
+                    newest_fault.get_or_insert(error);
+                }
+            }
+        }
+        match newest_fault {
+            None => Ok(None),
+            Some(fault) => Err(TrainError::NoUsableCheckpoint {
+                path: checkpoints.to_owned(),
+                source: Box::new(fault),
+            }),
+        }
+    }
+
     fn open_folder(folder: PathBuf) -> Result<Self, TrainError> {
         let manifest: Manifest = read_json(&folder.join(MANIFEST))?;
         if manifest.version != Manifest::VERSION {
@@ -69,8 +108,9 @@ impl Checkpoint {
         for file in &manifest.files {
             verify(&folder, file)?;
         }
-        let state: TrainingState = read_json(&folder.join(STATE))?;
-        if state.step != manifest.step {
+        let state = manifest.has(STATE).then(|| read_json::<TrainingState>(&folder.join(STATE)));
+        let state = state.transpose()?;
+        if let Some(state) = state.as_ref().filter(|state| state.step != manifest.step) {
             return Err(TrainError::CheckpointFile {
                 path: folder.join(STATE),
                 what: "step",
@@ -95,8 +135,38 @@ impl Checkpoint {
     }
 
     /// Where training stood.
-    pub fn state(&self) -> &TrainingState {
-        &self.state
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoTrainingState`] for weights that came from another program.
+    pub fn state(&self) -> Result<&TrainingState, TrainError> {
+        self.state.as_ref().ok_or_else(|| TrainError::NoTrainingState { path: self.folder.clone() })
+    }
+
+    /// Whether training can go on from it: whether it has more than weights.
+    pub fn has_training_state(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// What its manifest says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Hash of one of its files, of that name.
+    pub(super) fn hash_of(&self, name: &str) -> Option<String> {
+        let file = self.manifest.files.iter().find(|file| file.name == name)?;
+        Some(file.xxh3_128.clone())
+    }
+
+    /// The resolved configuration of the run that wrote it.
+    ///
+    /// # Errors
+    ///
+    /// When it has none, or the file cannot be read.
+    pub(crate) fn train_config(&self) -> Result<Value, TrainError> {
+        self.state()?;
+        read_json(&self.folder.join(TRAIN_CONFIG))
     }
 
     /// The grid of ranks that wrote it.
@@ -134,8 +204,9 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// When the optimizer's file cannot be read or lacks a tensor.
+    /// When the optimizer's file cannot be read or lacks a tensor, or there is none.
     pub fn moments(&self, rank: usize, size: usize) -> Result<Vec<Moments>, TrainError> {
+        self.state()?;
         let specs = self.manifest.model.parameters();
         let map = TensorMap::open(&self.folder.join(OPTIMIZER))?;
         map.check(&named(&specs, EXP_AVG).chain(named(&specs, EXP_AVG_SQ)).collect::<Vec<_>>())?;
@@ -168,13 +239,6 @@ impl ParameterSource for Checkpoint {
     ) -> Result<Vec<f32>, TrainError> {
         self.weights.slice(&spec.name, spec, rank, size)
     }
-}
-
-fn named<'a>(
-    specs: &'a [ParameterSpec],
-    prefix: &'a str,
-) -> impl Iterator<Item = (String, &'a [usize])> {
-    specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
 }
 
 /// Where a path leads to.

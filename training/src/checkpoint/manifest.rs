@@ -5,8 +5,10 @@ use std::path::Path;
 use corpus::{FileSummary, PendingFile, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 
+use super::initial_weights::InitRecord;
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::data::DataRecord;
 use crate::optim::LossScalerState;
 
 /// `manifest.json` of a checkpoint.
@@ -20,6 +22,12 @@ pub struct Manifest {
     pub model: Architecture,
     /// The vocabulary that the model was trained on.
     pub tokenizer: TokenizerIdentity,
+    /// What the samples depend on; `None` where the model comes from another program.
+    #[serde(default)]
+    pub data: Option<DataRecord>,
+    /// The weights that training began with, where a seed did not draw them.
+    #[serde(default)]
+    pub init_from: Option<InitRecord>,
     /// Every other file of the folder.
     pub files: Vec<FileSummary>,
 }
@@ -27,6 +35,12 @@ pub struct Manifest {
 impl Manifest {
     /// The version that this crate writes and reads.
     pub const VERSION: u32 = 2;
+
+    /// Whether it lists a file of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file.name == name)
+    }
 }
 
 /// `state.json`: where training stands. Everything random is a function of the seed and these
@@ -82,7 +96,7 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Tra
 }
 
 /// Writes a file in place of one that may be there: at any moment the disk has one or the other.
-pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
+pub(in crate::checkpoint) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     let mut file = PendingFile::replace(path)?;
     file.write(|file| file.write_all(bytes))?;
     file.sync()?;

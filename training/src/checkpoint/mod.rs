@@ -19,20 +19,37 @@
 //! one.
 
 mod hugging_face;
+mod initial_weights;
 mod load;
 mod manifest;
+mod megatron;
+mod number_type;
+mod output_folder;
+mod retention;
+mod room;
+mod run_checkpoints;
 mod save;
+mod save_progress;
 mod tensor_file;
 mod tensor_map;
+mod weights_only;
 
+pub use hugging_face::{ExportReport, HuggingFaceModel, export, import};
+pub use initial_weights::{InitRecord, InitialWeights};
 pub use load::Checkpoint;
 pub use manifest::{Manifest, TrainingState};
 pub(crate) use manifest::{read_json, write_json};
-pub use save::{Snapshot, save};
+pub use megatron::{MegatronDescription, QkvOrder, merge, reshard};
+pub use output_folder::Existing;
+pub use retention::Retention;
+pub use room::Room;
+pub(crate) use run_checkpoints::{RunCheckpoints, delete_all};
+pub use save::{Saved, Snapshot, save};
 
 use std::path::{Path, PathBuf};
 
 use crate::TrainError;
+use crate::parameters::ParameterSpec;
 
 /// Folder of a run that holds its checkpoints.
 pub const CHECKPOINTS: &str = "checkpoints";
@@ -45,11 +62,18 @@ const TRAIN_CONFIG: &str = "train_config.json";
 const HUGGING_FACE_CONFIG: &str = "config.json";
 const EXP_AVG: &str = "exp_avg.";
 const EXP_AVG_SQ: &str = "exp_avg_sq.";
-/// Ending of a folder that is not finished.
+/// Ending of the hidden name of a folder that is not finished.
 const PARTIAL: &str = ".partial";
+/// Ending of the hidden name of a folder that is being deleted.
+const DELETED: &str = ".deleted";
 
 fn step_folder(step: u64) -> String {
     format!("step-{step}")
+}
+
+/// `.step-N` with an ending: a folder that is no checkpoint yet, or no longer.
+fn hidden(step: u64, ending: &str) -> String {
+    format!(".{}{ending}", step_folder(step))
 }
 
 /// The step in a checkpoint folder's name; `None` for anything else, also for `step-007`, which is
@@ -73,4 +97,12 @@ pub(crate) fn step_folders(checkpoints: &Path) -> Result<Vec<(u64, PathBuf)>, Tr
     }
     folders.sort_by_key(|&(step, _)| std::cmp::Reverse(step));
     Ok(folders)
+}
+
+/// The tensors of a file: the parameters `specs`, whose names get `prefix`.
+fn named<'a>(
+    specs: &'a [ParameterSpec],
+    prefix: &'a str,
+) -> impl Iterator<Item = (String, &'a [usize])> {
+    specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
 }

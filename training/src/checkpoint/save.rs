@@ -1,23 +1,33 @@
 //! Saving: all ranks write one folder together, which gets its name when it is complete.
+//!
+//! A save has three parts, and after each all ranks agree whether it went well everywhere. One that
+//! did not, for want of room or whatever the system says, is no end of the run: the ranks leave it
+//! at the same place, what was written is deleted, and the caller decides. The ranks meet at
+//! barriers, which wait for as long as it takes: hashing a large checkpoint is the work of one of
+//! them.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::backend::Backend;
-use corpus::{FileSummary, TokenizerIdentity, sync_folder};
+use corpus::{FileSummary, Observer, TokenizerIdentity, sync_folder};
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::initial_weights::InitRecord;
 use super::manifest::{Manifest, TrainingState, replace_file, write_json};
+use super::retention::{Retention, clear_away, delete_superseded, leftovers};
+use super::room::{DESCRIPTION_BYTES, Room};
+use super::save_progress::SaveProgress;
 use super::tensor_file::{TensorFileWriter, TensorLayout};
 use super::{
-    EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL, STATE,
-    TRAIN_CONFIG, hugging_face, step_folder, step_folders, step_of,
+    DELETED, EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL,
+    STATE, TRAIN_CONFIG, hidden, hugging_face, named, step_folder,
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::data::DataRecord;
 use crate::optim::AdamW;
 use crate::parallel::{Rank, TensorParallelGroup};
 use crate::parameter_walk::for_each_weight;
@@ -35,6 +45,10 @@ pub struct Snapshot<'a, M> {
     pub tokenizer: &'a TokenizerIdentity,
     /// The resolved configuration of the run.
     pub config: &'a Value,
+    /// What the samples depend on.
+    pub data: &'a DataRecord,
+    /// The weights that training began with, where a seed did not draw them.
+    pub init_from: Option<&'a InitRecord>,
     /// The parameter table.
     pub specs: &'a [ParameterSpec],
     /// This rank's part of the model.
@@ -43,85 +57,159 @@ pub struct Snapshot<'a, M> {
     pub optimizer: &'a AdamW,
 }
 
-/// Writes `checkpoints/step-N`, points `latest` at it and deletes checkpoints beyond the newest
-/// `keep`.
+/// What came of a save.
+#[derive(Debug)]
+pub enum Saved {
+    /// The checkpoint is in its folder, and on the disk.
+    Whole(PathBuf),
+    /// There is no new checkpoint, and nothing is left of it. The one before is untouched, and
+    /// `latest` names it.
+    Failed {
+        /// Why, on a rank on which something went wrong.
+        cause: Option<TrainError>,
+        /// What the save needs, and what there was when it failed.
+        room: Room,
+    },
+}
+
+/// Writes `checkpoints/step-N`, points `latest` at it and deletes what `retention` does not keep.
 ///
 /// Every rank calls it with its own snapshot. Those of the first copy of the model write, each its
-/// slices, and the main rank what is not sliced; the others wait. Returns the folder.
+/// slices, and the main rank what is not sliced; the others wait. Before anything is written each
+/// rank calls `prepare`, which puts on the disk what the checkpoint counts on.
 ///
 /// # Errors
 ///
-/// When a file cannot be written, or another rank fails. The previous checkpoint is untouched then,
-/// `latest` still names it, and what was written of this one is deleted.
+/// When another rank fails outside of the save. What the system says to a write is no error but
+/// [`Saved::Failed`], on every rank alike.
 pub fn save<B: Backend, M: Module<B>>(
     snapshot: &Snapshot<'_, M>,
     checkpoints: &Path,
-    keep: Option<usize>,
+    retention: Retention,
     rank: &Rank,
-) -> Result<PathBuf, TrainError> {
-    let name = step_folder(snapshot.state.step);
-    let folder = checkpoints.join(&name);
-    if rank.data_parallel.rank() == 0 {
-        write(snapshot, checkpoints, keep, &rank.tensor_parallel)?;
+    prepare: impl FnOnce() -> Result<(), TrainError>,
+) -> Result<Saved, TrainError> {
+    let step = snapshot.state.step;
+    let attempt = Attempt {
+        snapshot,
+        checkpoints,
+        partial: checkpoints.join(hidden(step, PARTIAL)),
+        files: TensorFiles::new(snapshot.specs),
+        progress: SaveProgress::new(step, rank.is_main()),
+        group: &rank.tensor_parallel,
+    };
+    let (is_main, is_writer) = (rank.is_main(), rank.data_parallel.rank() == 0);
+    let when = |holds: bool, part: &dyn Fn() -> Result<(), TrainError>| {
+        if holds { part() } else { Ok(()) }
+    };
+
+    let begun = prepare().and_then(|()| when(is_main, &|| attempt.begin()));
+    if let Some(failed) = attempt.settle("checkpoint.created", begun, rank)? {
+        return Ok(failed);
     }
-    rank.data_parallel.collective().barrier("checkpoint.saved")?;
-    Ok(folder)
+    let written = when(is_writer, &|| attempt.write_slices());
+    if let Some(failed) = attempt.settle("checkpoint.written", written, rank)? {
+        return Ok(failed);
+    }
+    let completed = when(is_main, &|| attempt.complete());
+    if let Some(failed) = attempt.settle("checkpoint.in_place", completed, rank)? {
+        return Ok(failed);
+    }
+    let folder = checkpoints.join(step_folder(step));
+    if is_main {
+        attempt.announce(&folder, retention);
+    }
+    Ok(Saved::Whole(folder))
 }
 
-/// [`save`], as the ranks of one copy of the model do it together.
-fn write<B: Backend, M: Module<B>>(
-    snapshot: &Snapshot<'_, M>,
-    checkpoints: &Path,
-    keep: Option<usize>,
-    group: &TensorParallelGroup,
-) -> Result<(), TrainError> {
-    let name = step_folder(snapshot.state.step);
-    let partial = checkpoints.join(format!(".{name}{PARTIAL}"));
-    let written = write_whole(snapshot, checkpoints, &partial, keep, group);
-    if written.is_err() && group.rank() == 0 {
-        clear_away(&partial);
-    }
-    written
+/// A save under way, as one rank sees it.
+struct Attempt<'a, M> {
+    snapshot: &'a Snapshot<'a, M>,
+    checkpoints: &'a Path,
+    /// The folder that is written, under its temporary name.
+    partial: PathBuf,
+    files: TensorFiles,
+    progress: SaveProgress,
+    group: &'a TensorParallelGroup,
 }
 
-/// Deletes what a failed save has written: on a full disk it would be in the way.
-fn clear_away(partial: &Path) {
-    match fs::remove_dir_all(partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warn!("cannot delete {}: {error}", partial.display());
+impl<M> Attempt<'_, M> {
+    /// What the save has come to, where its part `name` did not go well on every rank.
+    fn settle(
+        &self,
+        name: &str,
+        result: Result<(), TrainError>,
+        rank: &Rank,
+    ) -> Result<Option<Saved>, TrainError> {
+        // Before anybody clears away what the disk is full of.
+        let room = self.room();
+        if !rank.any_at_last(name, result.is_err())? {
+            return Ok(None);
         }
-        _ => {}
+        if rank.is_main() {
+            clear_away(&self.partial);
+        }
+        Ok(Some(Saved::Failed { cause: result.err(), room }))
+    }
+
+    fn room(&self) -> Room {
+        let tokenizer = fs::metadata(&self.snapshot.tokenizer.name).map_or(0, |file| file.len());
+        let needed = self.files.bytes() + tokenizer + DESCRIPTION_BYTES;
+        let place = self.checkpoints.ancestors().find(|folder| folder.exists());
+        Room::of(needed, place.unwrap_or(self.checkpoints))
+    }
+
+    /// Makes an empty folder under a temporary name, with both tensor files in it, once what killed
+    /// runs left under such names is cleared away. Refuses to where the system says that the disk
+    /// has no room.
+    fn begin(&self) -> Result<(), TrainError> {
+        let checkpoints = self.checkpoints;
+        fs::create_dir_all(checkpoints)
+            .map_err(|source| TrainError::io("create", checkpoints, source))?;
+        sync_folder(checkpoints.parent())?;
+        for path in leftovers(checkpoints)? {
+            fs::remove_dir_all(&path).map_err(|source| TrainError::io("delete", &path, source))?;
+        }
+        let folder = checkpoints.join(step_folder(self.snapshot.state.step));
+        if folder.exists() && !folder.is_dir() {
+            let (reason, remedy) = ("it is a file".to_owned(), "move it away");
+            return Err(TrainError::OutputFolderUsed { path: folder, reason, remedy });
+        }
+        if self.room().is_short() {
+            return Err(TrainError::NoRoom { path: checkpoints.to_owned() });
+        }
+        let partial = &self.partial;
+        fs::create_dir(partial).map_err(|source| TrainError::io("create", partial, source))?;
+        self.files.create(partial)
+    }
+
+    /// Writes everything that is not sliced, and gives the complete folder its name.
+    fn complete(&self) -> Result<(), TrainError> {
+        write_descriptions(&self.partial, self.snapshot, &self.progress)?;
+        let step = self.snapshot.state.step;
+        put_in_place(&self.partial, &self.checkpoints.join(step_folder(step)), step)
+    }
+
+    /// Points `latest` at the new checkpoint, which is on the disk, and deletes old ones after that.
+    fn announce(&self, folder: &Path, retention: Retention) {
+        let step = self.snapshot.state.step;
+        info!(step, "saved {}", folder.display());
+        let latest = self.checkpoints.join(LATEST);
+        match replace_file(&latest, format!("{}\n", step_folder(step)).as_bytes()) {
+            Ok(()) => delete_superseded(self.checkpoints, step, retention),
+            // The number in a folder's name tells as well which is the newest.
+            Err(error) => warn!(step, "`latest` still names an earlier checkpoint: {error}"),
+        }
     }
 }
 
-/// [`write()`] by way of the folder `partial`, which a failure leaves.
-fn write_whole<B: Backend, M: Module<B>>(
-    snapshot: &Snapshot<'_, M>,
-    checkpoints: &Path,
-    partial: &Path,
-    keep: Option<usize>,
-    group: &TensorParallelGroup,
-) -> Result<(), TrainError> {
-    let name = step_folder(snapshot.state.step);
-    let folder = checkpoints.join(&name);
-    let files = TensorFiles::new(snapshot.specs);
-    let is_main = group.rank() == 0;
-
-    if is_main {
-        begin_folder(checkpoints, partial)?;
-        files.create(partial)?;
+impl<M> Attempt<'_, M> {
+    fn write_slices<B: Backend>(&self) -> Result<(), TrainError>
+    where
+        M: Module<B>,
+    {
+        self.files.write_slices(&self.partial, self.snapshot, self.group, &self.progress)
     }
-    group.collective().barrier("checkpoint.created")?;
-    files.write_slices(partial, snapshot, group)?;
-    group.collective().barrier("checkpoint.written")?;
-    if is_main {
-        write_descriptions(partial, snapshot)?;
-        put_in_place(partial, &folder)?;
-        replace_file(&checkpoints.join(LATEST), format!("{name}\n").as_bytes())?;
-        delete_beyond(checkpoints, snapshot.state.step, keep)?;
-        info!(step = snapshot.state.step, "saved {}", folder.display());
-    }
-    Ok(group.collective().barrier("checkpoint.in_place")?)
 }
 
 /// The layouts of the two tensor files.
@@ -132,13 +220,13 @@ struct TensorFiles {
 
 impl TensorFiles {
     fn new(specs: &[ParameterSpec]) -> Self {
-        let named = |prefix: &'static str| {
-            specs.iter().map(move |spec| (format!("{prefix}{}", spec.name), &*spec.shape))
-        };
-        Self {
-            model: TensorLayout::new(named("")),
-            optimizer: TensorLayout::new(named(EXP_AVG).chain(named(EXP_AVG_SQ))),
-        }
+        let moments = named(specs, EXP_AVG).chain(named(specs, EXP_AVG_SQ));
+        Self { model: TensorLayout::new(named(specs, "")), optimizer: TensorLayout::new(moments) }
+    }
+
+    /// Bytes of both files.
+    fn bytes(&self) -> u64 {
+        self.model.bytes() + self.optimizer.bytes()
     }
 
     fn create(&self, folder: &Path) -> Result<(), TrainError> {
@@ -151,11 +239,15 @@ impl TensorFiles {
         folder: &Path,
         snapshot: &Snapshot<'_, M>,
         group: &TensorParallelGroup,
+        progress: &SaveProgress,
     ) -> Result<(), TrainError> {
         let (rank, size) = (group.rank(), group.size());
+        progress.enter("wrote", self.bytes() / size as u64);
         let model = TensorFileWriter::open(&self.model, &folder.join(MODEL), rank, size)?;
         for_each_weight(snapshot.model, snapshot.specs, |index, values| {
-            model.write(index, &snapshot.specs[index], values)
+            let bytes = model.write(index, &snapshot.specs[index], values)?;
+            progress.advance(bytes);
+            Ok(())
         })?;
         model.finish()?;
 
@@ -165,36 +257,20 @@ impl TensorFiles {
         for (index, (spec, moments)) in
             snapshot.specs.iter().zip(snapshot.optimizer.moments()).enumerate()
         {
-            optimizer.write(index, spec, &moments.exp_avg)?;
-            optimizer.write(count + index, spec, &moments.exp_avg_sq)?;
+            let bytes = optimizer.write(index, spec, &moments.exp_avg)?
+                + optimizer.write(count + index, spec, &moments.exp_avg_sq)?;
+            progress.advance(bytes);
         }
         optimizer.finish()
     }
 }
 
-/// Makes an empty folder under a temporary name, and clears away what killed runs left under such
-/// names.
-fn begin_folder(checkpoints: &Path, partial: &Path) -> Result<(), TrainError> {
-    fs::create_dir_all(checkpoints)
-        .map_err(|source| TrainError::io("create", checkpoints, source))?;
-    sync_folder(checkpoints.parent())?;
-    for entry in
-        checkpoints.read_dir().map_err(|source| TrainError::io("list", checkpoints, source))?
-    {
-        let path = entry.map_err(|source| TrainError::io("list", checkpoints, source))?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_partial) {
-            fs::remove_dir_all(&path).map_err(|source| TrainError::io("delete", &path, source))?;
-        }
-    }
-    fs::create_dir(partial).map_err(|source| TrainError::io("create", partial, source))
-}
-
-/// `.step-N.partial`
-fn is_partial(name: &str) -> bool {
-    name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL)).and_then(step_of).is_some()
-}
-
-fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<(), TrainError> {
+/// Everything beside the tensors, the manifest last.
+fn write_descriptions<M>(
+    folder: &Path,
+    snapshot: &Snapshot<'_, M>,
+    progress: &SaveProgress,
+) -> Result<(), TrainError> {
     let Architecture::Gpt2(model) = snapshot.architecture;
     write_json(
         &folder.join(HUGGING_FACE_CONFIG),
@@ -203,41 +279,41 @@ fn write_descriptions<M>(folder: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
     write_json(&folder.join(TRAIN_CONFIG), snapshot.config)?;
     write_json(&folder.join(STATE), &snapshot.state)?;
     let tokenizer = snapshot.tokenizer.kept_in(folder)?;
-    let files = [MODEL, OPTIMIZER, HUGGING_FACE_CONFIG, TRAIN_CONFIG, STATE]
-        .into_iter()
-        .chain(tokenizer.file_name())
-        .map(|name| FileSummary::of(&folder.join(name)))
-        .collect::<Result<_, _>>()?;
+    let names = [MODEL, OPTIMIZER, HUGGING_FACE_CONFIG, TRAIN_CONFIG, STATE];
+    let files = summaries(folder, names.into_iter().chain(tokenizer.file_name()), progress)?;
     let manifest = Manifest {
         version: Manifest::VERSION,
         step: snapshot.state.step,
         model: snapshot.architecture.clone(),
         tokenizer,
+        data: Some(snapshot.data.clone()),
+        init_from: snapshot.init_from.cloned(),
         files,
     };
     write_json(&folder.join(MANIFEST), &manifest)
 }
 
-/// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as
-/// broken, makes way.
-fn put_in_place(partial: &Path, folder: &Path) -> Result<(), TrainError> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|source| TrainError::io("delete", folder, source))?;
-    }
-    fs::rename(partial, folder).map_err(|source| TrainError::io("rename", partial, source))?;
-    Ok(sync_folder(folder.parent())?)
+/// Size and hash of files of `folder`, which are read for it.
+fn summaries<'n>(
+    folder: &Path,
+    names: impl Iterator<Item = &'n str>,
+    progress: &SaveProgress,
+) -> Result<Vec<FileSummary>, TrainError> {
+    let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+    let sizes = paths.iter().filter_map(|path| path.metadata().ok());
+    progress.enter("checked", sizes.map(|file| file.len()).sum());
+    paths.iter().map(|path| Ok(FileSummary::observed(path, progress)?)).collect()
 }
 
-/// Deletes all but the newest `keep` checkpoints up to the one of step `saved`; nothing else in the
-/// folder is touched.
-///
-/// Folders of later steps are those that a resumed run passed over as broken: they take no good
-/// one's place, and go when their step is saved again.
-fn delete_beyond(checkpoints: &Path, saved: u64, keep: Option<usize>) -> Result<(), TrainError> {
-    let Some(keep) = keep else { return Ok(()) };
-    let folders = step_folders(checkpoints)?.into_iter().filter(|(step, _)| *step <= saved);
-    for (_, folder) in folders.skip(keep) {
-        fs::remove_dir_all(&folder).map_err(|source| TrainError::io("delete", &folder, source))?;
+/// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as
+/// broken or did not want, makes way.
+fn put_in_place(partial: &Path, folder: &Path, step: u64) -> Result<(), TrainError> {
+    let old = folder.with_file_name(hidden(step, DELETED));
+    if folder.is_dir() {
+        fs::rename(folder, &old).map_err(|source| TrainError::io("rename", folder, source))?;
     }
+    fs::rename(partial, folder).map_err(|source| TrainError::io("rename", partial, source))?;
+    sync_folder(folder.parent())?;
+    clear_away(&old);
     Ok(())
 }

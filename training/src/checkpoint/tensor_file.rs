@@ -3,7 +3,7 @@
 //!
 //! The format is a length, a JSON header and the tensors one after another
 //! (<https://github.com/huggingface/safetensors>), so that every offset follows from names and
-//! shapes alone. The main rank creates the file at its full size; then each rank writes the runs of
+//! shapes alone. The main rank creates the file with its header; then each rank writes the runs of
 //! its slices at their places. Positional writes, not a shared memory map: a full disk has to be an
 //! error, not a signal.
 
@@ -52,13 +52,21 @@ impl TensorLayout {
         Self { header, offsets, bytes: data + end }
     }
 
-    /// Creates the file at its full size, with its header.
+    /// Bytes of the whole file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What stands before the tensors.
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// Creates the file with its header, and no tensor yet.
     pub(crate) fn create(&self, path: &Path) -> Result<(), TrainError> {
         let file =
             File::create_new(path).map_err(|source| TrainError::io("create", path, source))?;
-        file.write_all_at(&self.header, 0)
-            .and_then(|()| file.set_len(self.bytes))
-            .map_err(|source| TrainError::io("write", path, source))
+        file.write_all_at(&self.header, 0).map_err(|source| TrainError::io("write", path, source))
     }
 }
 
@@ -88,26 +96,27 @@ impl<'a> TensorFileWriter<'a> {
     }
 
     /// Writes this rank's slice of tensor number `tensor`; of a replicated one only the first rank
-    /// writes.
+    /// writes. Returns how many bytes that were.
     pub(crate) fn write(
         &self,
         tensor: usize,
         spec: &ParameterSpec,
         slice: &[f32],
-    ) -> Result<(), TrainError> {
+    ) -> Result<u64, TrainError> {
         if matches!(spec.split, Split::Replicated) && self.rank != 0 {
-            return Ok(());
+            return Ok(0);
         }
         let begin = self.layout.offsets[tensor];
-        let mut bytes = Vec::new();
+        let (mut bytes, mut written) = (Vec::new(), 0);
         for run in spec.local_runs(self.rank, self.size) {
             bytes.clear();
             bytes.extend(slice[run.local_range()].iter().flat_map(|value| value.to_le_bytes()));
             self.file
                 .write_all_at(&bytes, begin + (run.logical_offset * size_of::<f32>()) as u64)
                 .map_err(|source| TrainError::io("write", &self.path, source))?;
+            written += bytes.len() as u64;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Waits until the disk has what this rank wrote.

@@ -86,10 +86,8 @@ impl BatchSampler {
         places.clone().step_by(self.micro_batch_size).map(move |first| {
             let end = places.end.min(first + self.micro_batch_size as u64);
             let mut tokens = Vec::with_capacity((end - first) as usize * (seq_length + 1));
-            for place in first..end {
-                self.samples
-                    .samples()
-                    .read(self.samples.sample_at(position + place), &mut tokens)?;
+            for id in self.samples.ids(position + first..position + end) {
+                self.samples.samples().read(id, &mut tokens)?;
             }
             Ok(Batch::of_samples(&tokens, seq_length, first as usize, scored_targets))
         })
@@ -97,11 +95,11 @@ impl BatchSampler {
 
     /// The numbers of the samples in the global batch that starts at place `position`, in order.
     ///
-    /// Sample `k` is the same tokens in every epoch and every layout: those from `k·S` to `(k+1)·S`
-    /// of the part's documents, for a sequence length of `S`.
+    /// A number names the same tokens in every epoch and every layout; [`Samples`] says which.
+    ///
+    /// [`Samples`]: super::Samples
     #[must_use]
     pub fn sample_ids(&self, position: u64) -> Vec<u64> {
-        let places = position..position + self.global_batch_size as u64;
-        places.map(|place| self.samples.sample_at(place)).collect()
+        self.samples.ids(position..position + self.global_batch_size as u64).collect()
     }
 }

@@ -1,17 +1,40 @@
-//! From a data folder to batches: which documents, which windows of tokens, in which order, in
-//! which batch.
+//! From data folders to batches: which documents, which windows of tokens, in which order, in which
+//! batch.
 //!
-//! [`split`] divides the folder's documents, [`sampler`] cuts a part into samples and orders them,
-//! [`batch`] puts samples side by side. Everything is a pure function of the folder, the seed and a
-//! sample's number, so that a run resumes anywhere without replaying what came before, and no rank
-//! or thread changes what is read.
+//! [`weighted_path`] is what was asked for and `input` opens it; [`split`] divides documents into
+//! training, validation and test, [`stream`] makes one row of tokens of them, and [`samples`] cuts
+//! it. [`order`] permutes a source's samples, or [`megatron_index`] as the original implementation
+//! does; [`blend`] mixes the sources, [`sampler`] puts both together, and [`batch`] puts samples side
+//! by side. `training_data` is the road from the first to the last. Everything is a pure function of
+//! the data, the seed and a sample's place, so that a run resumes anywhere without replaying what
+//! came before, and no rank or thread changes what is read. Counts and places have 64 bits.
 
 pub mod batch;
+pub mod blend;
+pub mod error;
+pub(crate) mod input;
+pub mod megatron_index;
+pub mod mersenne_twister;
 pub mod order;
+pub mod record;
 pub mod sampler;
+pub mod samples;
+mod shares;
 pub mod split;
+pub mod stream;
+pub(crate) mod training_data;
+pub mod weighted_path;
 
 pub use batch::{Batch, BatchSampler};
+pub use blend::{Blend, Draw};
+pub use error::DataError;
+pub use megatron_index::MegatronIndex;
+pub use mersenne_twister::MersenneTwister;
 pub use order::{KeyedPermutation, SampleOrder};
-pub use sampler::{OrderedSamples, Samples};
+pub use record::DataRecord;
+pub use sampler::OrderedSamples;
+pub use samples::{Samples, SourceSamples};
 pub use split::{SplitDocuments, SplitWeights};
+pub use stream::TokenStream;
+pub use training_data::DataSourceSummary;
+pub use weighted_path::WeightedPath;

@@ -16,6 +16,9 @@ pub enum SampleOrder {
     /// Another random order in each epoch, a pure function of (seed, epoch, place); the default.
     #[default]
     Keyed,
+    /// That of the original implementation, to the bit: documents of all epochs shuffled, then the
+    /// samples cut from them. Needs tables in memory, and depends on the length of the run.
+    Megatron,
     /// As the tokens stand in the data folder, the same in each epoch.
     Sequential,
 }

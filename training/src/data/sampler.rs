@@ -1,121 +1,51 @@
-//! Samples of a part of a data folder, and the endless sequence in which training takes them.
+//! The endless sequence in which training takes its samples.
 //!
-//! The documents of the part are one stream of tokens, each document closed by its end-of-document
-//! token. Sample `k` is tokens `k·S ..= (k+1)·S` of it, for a sequence length of `S`: `S` inputs
-//! and, one place on, `S` targets, so that neighbors share one token. Documents are crossed freely,
-//! as in the original implementation: attention and positions are not reset, and the
-//! end-of-document token is a target like any other. Up to `S - 1` tokens at the end of the part
-//! belong to no sample.
+//! A [`Blend`] says which source the next sample comes from, and each source goes through its own
+//! samples epoch after epoch. Both are functions of a sample's place in the sequence, so that a run
+//! goes on anywhere.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use corpus::shard::ShardReader;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::blend::{Blend, Draw};
 use super::order::{KeyedPermutation, SampleOrder};
-use crate::TrainError;
+use super::samples::Samples;
 
-/// The samples of some consecutive documents of a shard.
-#[derive(Debug, Clone)]
-pub struct Samples {
-    shard: Arc<ShardReader>,
-    tokens: Range<u64>,
-    seq_length: usize,
-}
-
-impl Samples {
-    /// The samples of `seq_length` inputs each in the documents `documents`.
-    ///
-    /// # Panics
-    ///
-    /// When the shard has no such documents.
-    pub fn new(shard: Arc<ShardReader>, documents: Range<u64>, seq_length: usize) -> Self {
-        let place = |document| {
-            shard.index().document_tokens(document).expect("documents of the shard were divided")
-        };
-        let tokens = if documents.is_empty() {
-            0..0
-        } else {
-            place(documents.start).start..place(documents.end - 1).end
-        };
-        Self { shard, tokens, seq_length }
-    }
-
-    /// Whole samples.
-    pub fn len(&self) -> u64 {
-        self.num_tokens().saturating_sub(1) / self.seq_length as u64
-    }
-
-    /// Whether there is no whole sample.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Tokens of the documents, those behind the last whole sample included.
-    pub fn num_tokens(&self) -> u64 {
-        self.tokens.end - self.tokens.start
-    }
-
-    /// Inputs per sample.
-    pub fn seq_length(&self) -> usize {
-        self.seq_length
-    }
-
-    /// Appends the `seq_length + 1` tokens of sample `index` to `out`.
-    ///
-    /// # Errors
-    ///
-    /// When the shard cannot be read there.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such sample.
-    pub fn read(&self, index: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
-        assert!(index < self.len(), "sample {index} of {}", self.len());
-        let begin = self.tokens.start + index * self.seq_length as u64;
-        let filled = out.len();
-        out.resize(filled + self.seq_length + 1, 0);
-        Ok(self.shard.read(begin, &mut out[filled..])?)
-    }
-
-    /// Loss in nats of predicting each token by its frequency in this part: what a model has to
-    /// beat to have learned anything about context.
-    ///
-    /// # Errors
-    ///
-    /// When the shard cannot be read.
-    pub fn unigram_loss(&self) -> Result<f64, TrainError> {
-        const BLOCK: usize = 1 << 16;
-        let mut counts: Vec<u64> = Vec::new();
-        for begin in self.tokens.clone().step_by(BLOCK) {
-            let end = self.tokens.end.min(begin + BLOCK as u64);
-            for token in self.shard.tokens(begin..end)? {
-                let token = token as usize;
-                if token >= counts.len() {
-                    counts.resize(token + 1, 0);
-                }
-                counts[token] += 1;
-            }
-        }
-        let total = self.num_tokens() as f64;
-        let shares = counts.iter().filter(|&&count| count > 0).map(|&count| count as f64 / total);
-        Ok(shares.map(|share| -share * share.ln()).sum())
-    }
-}
-
-/// Samples in the order of training: epoch after epoch without end, each a permutation of all of
-/// them.
+/// Samples in the order of training: source by source as the blend says, each source epoch after
+/// epoch without end.
 #[derive(Debug, Clone)]
 pub struct OrderedSamples {
     samples: Samples,
     order: SampleOrder,
     seed: u64,
+    blend: Blend,
 }
 
 impl OrderedSamples {
-    /// `samples` in the order `order` with the run's seed.
+    /// The samples of one source in the order `order` with the run's seed.
+    ///
+    /// # Panics
+    ///
+    /// As [`blended`](Self::blended).
+    #[must_use]
     pub fn new(samples: Samples, order: SampleOrder, seed: u64) -> Self {
-        Self { samples, order, seed }
+        Self::blended(samples, order, seed, Blend::single())
+    }
+
+    /// `samples` as `blend` mixes their sources, each in the order `order` with the run's seed.
+    ///
+    /// # Panics
+    ///
+    /// When the blend has other sources than `samples`, or in the order `"megatron"` a source has
+    /// no index.
+    #[must_use]
+    pub fn blended(samples: Samples, order: SampleOrder, seed: u64, blend: Blend) -> Self {
+        assert_eq!(samples.sources().len(), blend.num_sources(), "a blend of these sources");
+        for source in samples.sources() {
+            assert_eq!(source.index().is_some(), order == SampleOrder::Megatron, "{order:?}");
+        }
+        Self { samples, order, seed, blend }
     }
 
     /// The samples behind the order.
@@ -123,17 +53,56 @@ impl OrderedSamples {
         &self.samples
     }
 
+    /// The mix of their sources.
+    pub fn blend(&self) -> &Blend {
+        &self.blend
+    }
+
+    /// The numbers of the samples at `places` of the whole training, counted from 0.
+    ///
+    /// # Panics
+    ///
+    /// When a source that is due has no sample; and in the order `"megatron"` behind the places that
+    /// its index was made for.
+    pub fn ids(&self, places: Range<u64>) -> impl Iterator<Item = u64> + '_ {
+        let count = places.end.saturating_sub(places.start) as usize;
+        self.blend.draws(places.start).take(count).map(|draw| self.id_of(draw))
+    }
+
     /// Which sample stands at place `position` of the whole training, counted from 0.
     ///
     /// # Panics
     ///
-    /// When there are no samples.
+    /// As [`ids`](Self::ids).
     pub fn sample_at(&self, position: u64) -> u64 {
-        let per_epoch = self.samples.len();
-        let (epoch, place) = (position / per_epoch, position % per_epoch);
-        match self.order {
-            SampleOrder::Keyed => KeyedPermutation::new(per_epoch, self.seed, epoch).at(place),
-            SampleOrder::Sequential => place,
-        }
+        self.id_of(self.blend.draws(position).next().expect("a blend has no end"))
+    }
+
+    fn id_of(&self, Draw { source, position }: Draw) -> u64 {
+        let samples = &self.samples.sources()[source];
+        let sample = match (self.order, samples.index()) {
+            (SampleOrder::Megatron, Some(index)) => index.sample_at(position),
+            (order, _) => {
+                let per_epoch = samples.per_epoch();
+                let (epoch, place) = (position / per_epoch, position % per_epoch);
+                match order {
+                    SampleOrder::Keyed => {
+                        let seed = seed_of(self.seed, source);
+                        KeyedPermutation::new(per_epoch, seed, epoch).at(place)
+                    }
+                    SampleOrder::Sequential | SampleOrder::Megatron => place,
+                }
+            }
+        };
+        self.samples.id_of(source, sample)
+    }
+}
+
+/// The seed of a source's order: the run's for the first, and one of its own for each other, so that
+/// sources of one size are not gone through in step.
+pub(super) fn seed_of(seed: u64, source: usize) -> u64 {
+    match source {
+        0 => seed,
+        source => xxh3_64_with_seed(&(source as u64).to_le_bytes(), seed),
     }
 }

@@ -194,7 +194,7 @@ impl Grid<'_> {
         let result = match catch_unwind(AssertUnwindSafe(|| work(rank.clone()))) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(returned(place, error)),
-            Err(payload) => Err(panicked(place, payload)),
+            Err(payload) => Err(panicked(rank, payload)),
         };
         let result = result.map_err(|failure| self.end(place, failure)).ok();
         self.lock().running[place.rank()] = false;
@@ -267,7 +267,7 @@ fn returned(place: RankPlace, error: TrainError) -> TrainError {
     }
 }
 
-fn panicked(place: RankPlace, payload: Box<dyn Any + Send>) -> TrainError {
+fn panicked(rank: &Rank, payload: Box<dyn Any + Send>) -> TrainError {
     let payload = match payload.downcast::<CollectiveError>() {
         Ok(error) => return TrainError::Collective(*error),
         Err(payload) => payload,
@@ -279,5 +279,6 @@ fn panicked(place: RankPlace, payload: Box<dyn Any + Send>) -> TrainError {
             None => "no message".to_owned(),
         },
     };
-    TrainError::RankPanicked { place, message }
+    let last_call = rank.calls.recent().pop().map(|logged| Box::new(logged.call));
+    TrainError::RankPanicked { place: rank.place(), message, last_call }
 }

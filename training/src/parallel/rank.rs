@@ -66,4 +66,16 @@ impl Rank {
         }
         Ok(flag[0] > 0.0)
     }
+
+    /// [`any`](Self::any) behind work whose time has no bound, such as that on files: waits until
+    /// every rank of the grid has come here.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks have come apart.
+    pub fn any_at_last(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
+        self.tensor_parallel.collective().barrier(name)?;
+        self.data_parallel.collective().barrier(name)?;
+        self.any(name, is_so)
+    }
 }

@@ -8,13 +8,13 @@ mod event;
 mod record;
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::event::Event;
 use crate::TrainError;
 use crate::metrics::{StepMetrics, ValidationMetrics};
+use crate::patient_file::PatientFile;
 
 /// Name of the folder in a run folder.
 pub(crate) const TENSORBOARD: &str = "tensorboard";
@@ -25,8 +25,7 @@ const PREFIX: &str = "events.out.tfevents.";
 /// Writer of one event file.
 #[derive(Debug)]
 pub(crate) struct EventFile {
-    path: PathBuf,
-    file: File,
+    file: PatientFile,
 }
 
 impl EventFile {
@@ -44,7 +43,7 @@ impl EventFile {
         let path = folder.join(format!("{PREFIX}{seconds:010}.pipeline.{:05}", earlier.count));
         let file = File::options().create_new(true).append(true).open(&path);
         let file = file.map_err(|source| TrainError::io("create", &path, source))?;
-        let mut events = Self { path, file };
+        let mut events = Self { file: PatientFile::new(&path, file) };
         events.write(&Event::Version)?;
         if earlier.count > 0 {
             events.write(&Event::Restart { step: done_steps + 1 })?;
@@ -80,8 +79,7 @@ impl EventFile {
     }
 
     fn write(&mut self, event: &Event) -> Result<(), TrainError> {
-        let record = record::framed(&event.encode(now()));
-        self.file.write_all(&record).map_err(|source| TrainError::io("write", &self.path, source))
+        self.file.push(&record::framed(&event.encode(now())))
     }
 }
 

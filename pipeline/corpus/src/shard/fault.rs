@@ -131,6 +131,23 @@ pub enum ShardFault {
         /// Size of the vocabulary.
         vocab_size: usize,
     },
+    /// A number in the data of a shard without a manifest that is no token of the vocabulary that it
+    /// is read with.
+    #[error(
+        "token {place} of sequence {sequence} is {found}: expected 0 to {}, the vocabulary that the \
+         data is said to have",
+        vocab_size.saturating_sub(1)
+    )]
+    TokenOutsideVocabulary {
+        /// The sequence, counted from 0.
+        sequence: u64,
+        /// Place in the sequence, counted from 0.
+        place: u64,
+        /// What stands there.
+        found: i64,
+        /// Size of the vocabulary.
+        vocab_size: usize,
+    },
     /// A read that leaves the shard.
     #[error("no {what} {index}: the shard has {count}")]
     OutOfRange {

@@ -108,6 +108,18 @@ impl ShardIndex {
         Ok(start..start + self.length(sequence) as u64)
     }
 
+    /// The sequence that holds the token at place `token` of the data; the last one where there is
+    /// no such place.
+    pub(super) fn sequence_at(&self, token: u64) -> u64 {
+        let (mut low, mut high) = (0, self.sequences);
+        // Sequences below `low` begin at or before the token, those from `high` on after it.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.start_of(middle) <= token { low = middle + 1 } else { high = middle }
+        }
+        low.saturating_sub(1)
+    }
+
     /// Place of a sequence's first token; that of the one after the last is the end of the data.
     fn start_of(&self, sequence: u64) -> u64 {
         if sequence == self.sequences {

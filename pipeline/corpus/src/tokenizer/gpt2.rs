@@ -35,7 +35,7 @@ pub(super) const NAME: &str = "gpt2";
 const RANKS: &str = include_str!("../../assets/r50k_base.tiktoken");
 
 /// The only special token. It ends documents, and has the rank after the last.
-const END_OF_TEXT: &str = "<|endoftext|>";
+pub(super) const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// The pattern that cuts text into the pieces within which bytes are merged.
 const PATTERN: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -181,6 +181,13 @@ impl Tokenizer for Gpt2Tokenizer {
     fn decode(&self, ids: &[u32]) -> String {
         super::decode(&self.pipeline, self.vocab_size(), ids)
     }
+}
+
+/// Every token in order, in the spelling of byte-level vocabularies, and the merges in order.
+pub(super) fn spelled() -> (Vec<String>, Merges) {
+    let ranks = ranked_tokens();
+    let tokens = ranks.iter().map(|bytes| spell(bytes)).chain([END_OF_TEXT.to_owned()]);
+    (tokens.collect(), merges(&ranks))
 }
 
 /// Pairs of bytes that stand side by side in some token. Between two bytes that do not, nothing is

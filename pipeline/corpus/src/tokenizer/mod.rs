@@ -8,6 +8,7 @@
 
 mod definition;
 mod gpt2;
+mod hugging_face;
 mod json;
 mod pieces;
 mod words;
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use gpt2::Gpt2Tokenizer;
+pub use hugging_face::{FoundTokenizer, TokenizerFiles, find_tokenizer};
 pub use json::JsonTokenizer;
 use pieces::Piece;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};

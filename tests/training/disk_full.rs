@@ -1,0 +1,150 @@
+//! A disk without room: the run trains on, says what it would need, keeps the checkpoint that it has,
+//! and goes on from there later as if nothing had happened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use training::checkpoint::Checkpoint;
+use training::config::TrainConfig;
+use training::train;
+
+use super::{MICRO, StopAfter, Workbench, logged, micro, number, set_layout, steps};
+
+fn saves_every_third_step(config: &mut TrainConfig) {
+    config.batch.micro_batch_size = number(2);
+    config.checkpoint.interval_steps = Some(steps(3));
+}
+
+/// Writes the same run down for the program.
+fn config_file(run: &Path) -> PathBuf {
+    let path = run.with_extension("toml");
+    let text = MICRO.replace("micro_batch_size = 4", "micro_batch_size = 2");
+    fs::write(&path, format!("{text}\n[checkpoint]\ninterval_steps = 3\n")).unwrap();
+    path
+}
+
+/// Runs `script` by the shell with the command line of the run in `$@`.
+fn shell(script: &str, workbench: &Workbench, run: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pipeline"), "train", "--config"]);
+    command.arg(config_file(run)).arg("--data").arg(workbench.data()).arg("--out").arg(run);
+    command.args(more).env_remove("RUST_LOG");
+    command.output().unwrap()
+}
+
+/// A run that was stopped after `done` steps, and is then called again within `script`.
+fn stopped_then(done: u64, script: &str, layout: (usize, usize)) -> (Workbench, PathBuf, Output) {
+    let workbench = Workbench::new(101);
+    let run = workbench.new_run();
+    let plan = micro(saves_every_third_step).validate(workbench.options(&run)).unwrap();
+    train(&plan, &StopAfter::new(done)).unwrap();
+    let (tp, dp) = (layout.0.to_string(), layout.1.to_string());
+    let output = shell(script, &workbench, &run, &["--tp", &tp, "--dp", &dp]);
+    (workbench, run, output)
+}
+
+/// Whether the run goes on from step `kept` to the end with the losses of one that never failed.
+fn check_goes_on(workbench: &Workbench, run: &Path, kept: u64, layout: (usize, usize)) {
+    let checkpoint = Checkpoint::open(run).unwrap();
+    assert_eq!(checkpoint.step(), kept, "what `latest` names");
+    let names: Vec<_> = fs::read_dir(run.join("checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.iter().all(|name| !name.starts_with('.')), "nothing half written: {names:?}");
+    let config = || {
+        micro(|config| {
+            saves_every_third_step(config);
+            set_layout(config, layout);
+        })
+    };
+    workbench.train_into(run, config());
+    // The first steps of the other were done in another layout.
+    let whole = workbench.losses(config());
+    assert!(super::relative_difference(&logged(run, "loss"), &whole) < 1e-5);
+}
+
+#[test]
+fn file_that_may_not_grow_further_costs_no_training_on_any_rank() {
+    // 150 KiB: the file of the weights has 117, that of the moments 234.
+    for layout in [(1, 1), (2, 2)] {
+        let (workbench, run, output) = stopped_then(4, "ulimit -f 300; exec \"$@\"", layout);
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{messages}");
+        for part in [
+            "step 6 is not saved: cannot write ",
+            "optimizer.safetensors: File too large",
+            " bytes are needed and ",
+            " are free. the checkpoint of step 4 is kept, and training goes on",
+            "2 saves in a row have failed",
+            "step 10 is not saved: ",
+            "the limit on the size of files (ulimit -f), then call again: \
+             the run goes on from step 4, which is kept",
+        ] {
+            assert!(messages.contains(part), "no {part:?} in\n{messages}");
+        }
+        assert_eq!(logged(&run, "step").len(), 10, "all steps were done, and are on the disk");
+        check_goes_on(&workbench, &run, 4, layout);
+    }
+}
+
+#[test]
+fn lines_that_a_full_disk_does_not_take_wait_and_end_no_run() {
+    let (workbench, run, output) = stopped_then(2, "ulimit -f 2; exec \"$@\"", (1, 1));
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(
+        messages.contains("metrics.jsonl: File too large (os error 27); what it would hold waits"),
+        "{messages}"
+    );
+    assert!(messages.contains("step 10 is not saved: cannot write "), "{messages}");
+    check_goes_on(&workbench, &run, 2, (1, 1));
+}
+
+#[test]
+fn disk_without_room_is_known_before_anything_is_written() {
+    let workbench = Workbench::new(101);
+    let disk = workbench.new_run();
+    fs::create_dir(&disk).unwrap();
+    // Room for one checkpoint of 352 kB, not for the next beside it. What is left is told from
+    // within: the disk goes with the processes that see it.
+    let script = format!(
+        "mount -t tmpfs -o size=700k none {0} || exit 99\n\
+         \"$@\"\n\
+         echo code $?\n\
+         ls -A {0}/run/checkpoints\n\
+         cat {0}/run/checkpoints/latest\n\
+         wc -l < {0}/run/metrics.jsonl",
+        disk.display()
+    );
+    let run = disk.join("run");
+    fs::write(disk.with_extension("sh"), script).unwrap();
+    let script = format!("unshare -Urm sh {} \"$@\"", disk.with_extension("sh").display());
+    fs::create_dir_all(&disk).unwrap();
+    let config = config_file(&disk);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_pipeline"), "train", "--config"]);
+    command.arg(config).arg("--data").arg(workbench.data()).arg("--out").arg(&run);
+    command.args(["--set", "checkpoint.keep_last=1"]);
+    let output = command.output().unwrap();
+    let (told, messages) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    if !told.contains("code ") {
+        println!("skipped: this user mounts no disk: {messages}");
+        return;
+    }
+    assert_eq!(
+        told.split_whitespace().collect::<Vec<_>>(),
+        ["code", "1", "latest", "step-3", "step-3", "10"]
+    );
+    for part in [
+        "step 6 is not saved: ",
+        "run/checkpoints has no room for a checkpoint; ",
+        "the checkpoint of step 3 is kept, and training goes on",
+        "step 10 is not saved: ",
+        "make room on the disk",
+    ] {
+        assert!(messages.contains(part), "no {part:?} in\n{messages}");
+    }
+}

@@ -1,0 +1,267 @@
+//! Going on from a checkpoint that is named: another run's, and an earlier one of the run itself.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use corpus::Silent;
+use serde_json::Value;
+use training::checkpoint::Checkpoint;
+use training::config::TrainConfig;
+use training::plan::{Resume, RunOptions};
+use training::{TrainError, TrainReport, train};
+
+use super::{StopAfter, Workbench, logged, micro, steps};
+use crate::support::{pipeline, read_json};
+
+fn saves_every_step(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
+    micro(|config| {
+        config.checkpoint.interval_steps = Some(steps(1));
+        change(config);
+    })
+}
+
+/// Trains into `out` from `path` on.
+fn resume(
+    workbench: &Workbench,
+    out: &Path,
+    path: PathBuf,
+    config: TrainConfig,
+) -> Result<TrainReport, TrainError> {
+    let options = RunOptions { resume: Resume::From(path), ..workbench.options(out) };
+    train(&config.validate(options).unwrap(), &Silent)
+}
+
+/// The weights and moments of a run's last checkpoint.
+fn tensors(run: &Path) -> [Vec<u8>; 2] {
+    ["model.safetensors", "optimizer.safetensors"]
+        .map(|file| fs::read(run.join("checkpoints/step-10").join(file)).unwrap())
+}
+
+fn step_of_sample_line(run: &Path, line: usize) -> u64 {
+    let text = fs::read_to_string(run.join("samples.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(text.lines().nth(line).unwrap()).unwrap();
+    line["step"].as_u64().unwrap()
+}
+
+#[test]
+fn run_begins_where_another_stood_and_needs_its_folder_no_more() {
+    let workbench = Workbench::new(101);
+    let (_, whole) = workbench.train(saves_every_step(|_| {}));
+    let (losses, last) = (logged(&whole, "loss"), tensors(&whole));
+    let out = workbench.new_run();
+    let from = whole.join("checkpoints/step-4");
+    let options = RunOptions { resume: Resume::From(from.clone()), ..workbench.options(&out) };
+    let plan = saves_every_step(|_| {}).validate(options).unwrap();
+    train(&plan, &StopAfter::new(7)).unwrap();
+    assert_eq!(logged(&out, "step")[0], 5.0, "its logs begin there");
+    assert_eq!(step_of_sample_line(&out, 0), 5);
+    let record = read_json(&out.join("run.json"));
+    assert_eq!(record["resumed_from"]["step"], 4);
+
+    // The same call goes on with what there is; one from elsewhere does not.
+    let error =
+        resume(&workbench, &out, whole.join("checkpoints/step-5"), saves_every_step(|_| {}))
+            .unwrap_err()
+            .to_string();
+    assert!(error.contains("it holds a run that did not begin at"), "{error}");
+    let plan_again = saves_every_step(|_| {})
+        .validate(RunOptions { resume: Resume::From(from), ..workbench.options(&out) })
+        .unwrap();
+    assert_eq!(train(&plan_again, &StopAfter::new(8)).unwrap().steps, 8);
+
+    fs::remove_dir_all(&whole).unwrap();
+    assert_eq!(workbench.train_into(&out, saves_every_step(|_| {})).steps, 10);
+    assert_eq!(logged(&out, "loss"), losses[4..]);
+    assert_eq!(tensors(&out), last);
+}
+
+#[test]
+fn run_folder_that_is_named_gives_its_newest_complete_checkpoint() {
+    let workbench = Workbench::new(101);
+    let (_, whole) = workbench.train(saves_every_step(|_| {}));
+    fs::write(whole.join("checkpoints/step-10/model.safetensors"), "").unwrap();
+    let out = workbench.new_run();
+    assert_eq!(resume(&workbench, &out, whole, saves_every_step(|_| {})).unwrap().steps, 10);
+    assert_eq!(logged(&out, "step"), [10.0]);
+    assert!(Checkpoint::open(&out.join("checkpoints/step-9")).is_ok(), "that of the other run");
+}
+
+#[test]
+fn run_that_died_before_it_had_the_other_runs_checkpoint_still_begins_there() {
+    let workbench = Workbench::new(101);
+    let (_, whole) = workbench.train(saves_every_step(|_| {}));
+    let out = workbench.new_run();
+    resume(&workbench, &out, whole.join("checkpoints/step-4"), saves_every_step(|_| {})).unwrap();
+    // As it is between the two: known to be the run's, and nothing in it yet.
+    fs::remove_dir_all(out.join("checkpoints")).unwrap();
+    fs::remove_file(out.join("metrics.jsonl")).unwrap();
+    workbench.train_into(&out, saves_every_step(|_| {}));
+    assert_eq!(logged(&out, "loss"), logged(&whole, "loss")[4..]);
+}
+
+#[test]
+fn checkpoint_of_another_run_than_the_configurations_is_refused() {
+    let workbench = Workbench::new(101);
+    let (_, whole) = workbench.train(saves_every_step(|_| {}));
+    let refused = |workbench: &Workbench, config: TrainConfig, parts: [&str; 2]| {
+        let out = workbench.new_run();
+        let error = resume(workbench, &out, whole.join("checkpoints/step-4"), config)
+            .unwrap_err()
+            .to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert!(!out.join("run.json").exists() && !out.join("checkpoints").exists());
+    };
+    refused(
+        &workbench,
+        saves_every_step(|config| config.optimizer.lr = 2e-3),
+        ["optimizer.lr was 0.001 and is 0.002", "--override-schedule"],
+    );
+    refused(
+        &workbench,
+        saves_every_step(|config| {
+            config.data.split = "80,20,0".parse().unwrap();
+        }),
+        ["data.split was", "--init-from"],
+    );
+    let other_model = |config: &mut TrainConfig| {
+        let training::config::ModelConfig::Gpt2(section) = &mut config.model;
+        section.num_layers = super::number(3);
+    };
+    refused(
+        &workbench,
+        saves_every_step(other_model),
+        ["step-4: another model: num_layers is 2 there and 3 here", "move it away"],
+    );
+    let other_data = Workbench::with_documents(101, &super::counting_documents(90));
+    refused(&other_data, saves_every_step(|_| {}), ["of other content", "--init-from"]);
+    let other_vocabulary = Workbench::new(128);
+    refused(
+        &other_vocabulary,
+        saves_every_step(|_| {}),
+        ["vocab_size is 101 there and 128 here", "data that it was trained with"],
+    );
+}
+
+#[test]
+fn overridden_schedule_of_another_run_is_remembered() {
+    let workbench = Workbench::new(101);
+    let (_, whole) = workbench.train(saves_every_step(|_| {}));
+    let out = workbench.new_run();
+    let options = RunOptions {
+        resume: Resume::From(whole),
+        override_schedule: true,
+        ..workbench.options(&out)
+    };
+    let longer = saves_every_step(|config| config.schedule.train_steps = steps(12));
+    assert_eq!(train(&longer.validate(options).unwrap(), &Silent).unwrap().steps, 12);
+    assert_eq!(logged(&out, "step"), [11.0, 12.0]);
+    let change = &read_json(&out.join("run.json"))["history"][0];
+    assert_eq!((&change["step"], &change["changes"][0]["is"]), (&10.into(), &12.into()));
+}
+
+#[test]
+fn going_back_sets_later_checkpoints_aside_and_does_their_steps_again() {
+    let workbench = Workbench::new(101);
+    let (_, run) = workbench.train(saves_every_step(|_| {}));
+    let (losses, last) = (logged(&run, "loss"), tensors(&run));
+    let options = RunOptions {
+        resume: Resume::From(run.join("checkpoints/step-6")),
+        ..workbench.options(&run)
+    };
+    let plan = saves_every_step(|_| {}).validate(options).unwrap();
+    train(&plan, &StopAfter::new(8)).unwrap();
+    assert_eq!(logged(&run, "step").len(), 8);
+    assert_eq!(Checkpoint::open(&run).unwrap().step(), 8, "not one of those that were later");
+    let aside = run.join("checkpoints/superseded-step-10");
+    assert_eq!(fs::read(aside.join("model.safetensors")).unwrap(), last[0]);
+    workbench.train_into(&run, saves_every_step(|_| {}));
+    assert_eq!((logged(&run, "loss"), tensors(&run)), (losses, last));
+    assert!(aside.exists());
+}
+
+#[test]
+fn finished_run_says_so_and_is_done() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let config = out.with_extension("toml");
+    fs::write(&config, super::MICRO).unwrap();
+    let data = workbench.data();
+    let line = |more: &[&str]| {
+        let paths = [("--config", &config), ("--data", &data), ("--out", &out)];
+        let mut words = vec!["train".to_owned()];
+        for (flag, path) in paths {
+            words.extend([flag.to_owned(), path.display().to_string()]);
+        }
+        words.extend(more.iter().map(|&word| word.to_owned()));
+        pipeline(words)
+    };
+    let sixty = ["--set", "schedule.train_steps=60"];
+    line(&sixty).success();
+    let again = line(&sixty).success();
+    assert!(again.stderr.contains("already at step 60 of 60"), "{}", again.stderr);
+    line(&[&sixty[..], &["--resume", "never"]].concat())
+        .refused(2, "it holds a run, and resuming is off");
+    line(&[&sixty[..], &["--resume", "nowhere"]].concat())
+        .refused(2, "nowhere: no checkpoint here");
+    line(&[&sixty[..], &["--resume", "never", "--overwrite"]].concat())
+        .refused(2, "cannot be used with");
+    let run = line(&["--set", "schedule.train_steps=62"]);
+    let run = run.refused(2, "schedule.train_steps was 60 and is 62");
+    assert!(run.stderr.contains("pass --override-schedule"), "{}", run.stderr);
+    let run = line(&["--set", "schedule.train_steps=62", "--override-schedule"]).success();
+    assert!(
+        run.stderr
+            .contains("--override-schedule: schedule.train_steps was 60 and is 62, from step 61"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn both_cadences_run_side_by_side_and_round_steps_are_kept() {
+    let workbench = Workbench::new(101);
+    let saved = |change: &dyn Fn(&mut TrainConfig)| {
+        let (_, run) = workbench.train(micro(change));
+        let mut found: Vec<u64> = fs::read_dir(run.join("checkpoints"))
+            .unwrap()
+            .filter_map(|entry| {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                name.strip_prefix("step-")?.parse().ok()
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    // A ten-thousandth of a millisecond has always passed.
+    assert_eq!(
+        saved(&|config| {
+            config.checkpoint.interval_minutes = Some(1e-12);
+        }),
+        (1..=10).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        saved(&|config| {
+            config.checkpoint.interval_steps = Some(steps(4));
+            config.checkpoint.interval_minutes = Some(1e6);
+        }),
+        [4, 8, 10]
+    );
+    assert_eq!(
+        saved(&|config| {
+            config.checkpoint.interval_steps = Some(steps(1));
+            config.checkpoint.keep_last = NonZeroUsize::new(2);
+            config.checkpoint.keep_every = Some(steps(3));
+        }),
+        [3, 6, 9, 10]
+    );
+    let error = |change: &dyn Fn(&mut TrainConfig)| {
+        workbench.validate(micro(change)).unwrap_err().to_string()
+    };
+    let message = error(&|config| {
+        config.checkpoint.interval_steps = Some(steps(4));
+        config.checkpoint.keep_every = Some(steps(6));
+    });
+    assert!(message.contains("keep_every = 6: must be a multiple of interval_steps = 4"));
+    assert!(error(&|config| config.checkpoint.interval_minutes = Some(0.0)).contains("above 0"));
+}

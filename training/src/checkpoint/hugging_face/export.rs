@@ -1,0 +1,138 @@
+//! A checkpoint's model as a folder that `transformers` loads.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use corpus::tokenizer::{TokenizerFiles, open as open_tokenizer};
+use corpus::{Observer, PendingFile, Unit};
+use serde::Serialize;
+use serde_json::json;
+use tracing::warn;
+
+use super::super::manifest::write_json;
+use super::super::output_folder::{Existing, OutputFolder};
+use super::super::{Checkpoint, HUGGING_FACE_CONFIG, MODEL};
+use super::config::gpt2_config;
+use crate::TrainError;
+
+/// Bytes that are copied between two looks at an observer.
+const BLOCK_BYTES: u64 = 1 << 23;
+
+/// Every name that a folder of this kind may hold.
+const NAMES: [&str; 7] = [
+    MODEL,
+    HUGGING_FACE_CONFIG,
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+];
+
+/// What an export came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExportReport {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The checkpoint's step.
+    pub step: u64,
+    /// Tokens of the vocabulary, without padding.
+    pub vocab_size: usize,
+    /// Parameters, the tied head counted once.
+    pub parameters: u64,
+    /// The files.
+    pub files: Vec<String>,
+}
+
+/// Writes the model of `checkpoint` and its tokenizer to the folder `out`, in the form of Hugging
+/// Face's `GPT2LMHeadModel`: the true vocabulary, and the tied head once.
+///
+/// # Errors
+///
+/// When `out` is there and not to be replaced or holds anything else, the tokenizer is not to be
+/// found any more, a file cannot be written, or the observer asks to stop.
+pub fn export(
+    checkpoint: &Checkpoint,
+    out: &Path,
+    existing: Existing,
+    observer: &dyn Observer,
+) -> Result<ExportReport, TrainError> {
+    let output = OutputFolder::begin(out, existing, &NAMES)?;
+    let folder = output.path();
+    let mut files: Vec<String> =
+        [MODEL, HUGGING_FACE_CONFIG, "generation_config.json"].map(str::to_owned).to_vec();
+
+    copy(&checkpoint.folder().join(MODEL), &folder.join(MODEL), observer)?;
+    let model = checkpoint.model_config();
+    let identity = checkpoint.tokenizer()?;
+    write_json(&folder.join(HUGGING_FACE_CONFIG), &gpt2_config(model, &identity))?;
+    let ends = json!({ "bos_token_id": identity.eod, "eos_token_id": identity.eod });
+    write_json(&folder.join("generation_config.json"), &ends)?;
+
+    let tokenizer = open_tokenizer(&identity.name)?;
+    if tokenizer.fingerprint() != identity.fingerprint {
+        warn!("{}: the tokenizer has changed since training", identity.name);
+    }
+    let TokenizerFiles { files: texts, is_gpt2, end_of_document } =
+        TokenizerFiles::of(&*tokenizer)?;
+    for (name, text) in &texts {
+        write_text(&folder.join(name), text)?;
+        files.push((*name).to_owned());
+    }
+    let class = if is_gpt2 { "GPT2Tokenizer" } else { "PreTrainedTokenizerFast" };
+    let mut settings = json!({
+        "tokenizer_class": class,
+        "model_max_length": model.seq_length,
+        "bos_token": end_of_document,
+        "eos_token": end_of_document,
+    });
+    if is_gpt2 {
+        settings["unk_token"] = end_of_document.into();
+        settings["add_prefix_space"] = false.into();
+    }
+    write_json(&folder.join("tokenizer_config.json"), &settings)?;
+    files.push("tokenizer_config.json".to_owned());
+    output.finish()?;
+    let parameters = model.parameters().iter().map(|spec| spec.num_elements() as u64).sum();
+    Ok(ExportReport {
+        folder: out.to_owned(),
+        step: checkpoint.step(),
+        vocab_size: model.vocab_size,
+        parameters,
+        files,
+    })
+}
+
+/// Copies a file and puts the copy on the disk.
+fn copy(from: &Path, to: &Path, observer: &dyn Observer) -> Result<(), TrainError> {
+    let mut file = File::open(from).map_err(|source| TrainError::io("open", from, source))?;
+    let bytes = file.metadata().map_err(|source| TrainError::io("read", from, source))?.len();
+    observer.begin("export", Some(bytes), Unit::Bytes);
+    let mut copy = PendingFile::create(to)?;
+    loop {
+        if observer.stop_requested() {
+            return Err(corpus::CorpusError::Stopped.into());
+        }
+        let mut copied = 0;
+        copy.write(|writer| {
+            copied = io::copy(&mut (&mut file).take(BLOCK_BYTES), writer)?;
+            Ok(())
+        })?;
+        if copied == 0 {
+            break;
+        }
+        observer.advance(copied);
+    }
+    copy.sync()?;
+    copy.commit()?;
+    observer.finish();
+    Ok(())
+}
+
+fn write_text(path: &Path, text: &str) -> Result<(), TrainError> {
+    let mut file = PendingFile::create(path)?;
+    file.write(|file| file.write_all(text.as_bytes()))?;
+    file.sync()?;
+    Ok(file.commit()?)
+}

@@ -1,0 +1,101 @@
+//! A model of Hugging Face's as a checkpoint of this program: to evaluate, and to begin with.
+
+use std::path::Path;
+
+use corpus::tokenizer::{
+    FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
+};
+use corpus::{Observer, TokenizerIdentity};
+use tracing::warn;
+
+use super::super::output_folder::Existing;
+use super::super::weights_only::{self, WeightsOnly};
+use super::HuggingFaceModel;
+use crate::TrainError;
+use crate::architecture::Architecture;
+use crate::checkpoint::Manifest;
+
+/// Writes the model in the folder `from` to the checkpoint folder `out`, one tensor at a time.
+///
+/// The tokenizer is that of the folder, or the one called `tokenizer` where that is given: `gpt2`,
+/// or the path of a `tokenizer.json`. What comes of it is a checkpoint without a state of training:
+/// it can be evaluated, and a run can begin with it.
+///
+/// # Errors
+///
+/// What [`HuggingFaceModel::open`] finds; when there is no tokenizer or one of another vocabulary,
+/// `out` is there and not to be replaced, a file cannot be written, or the observer asks to stop.
+pub fn import(
+    from: &Path,
+    out: &Path,
+    tokenizer: Option<&str>,
+    existing: Existing,
+    observer: &dyn Observer,
+) -> Result<Manifest, TrainError> {
+    let model = HuggingFaceModel::open(from)?;
+    let found =
+        match tokenizer {
+            None => find_tokenizer(from)?,
+            Some(name) => {
+                let definition = open_tokenizer(name)?.definition();
+                Some(definition.map_or(FoundTokenizer::Gpt2, |text| {
+                    FoundTokenizer::Definition(text.to_string())
+                }))
+            }
+        };
+    let Some(found) = found else {
+        return Err(TrainError::NoForeignModel {
+            path: from.to_owned(),
+            found: "neither tokenizer.json nor vocab.json and merges.txt here: name the \
+                    tokenizer with --tokenizer",
+        });
+    };
+    let weights = WeightsOnly {
+        step: 0,
+        architecture: Architecture::Gpt2(model.config().clone()),
+        source: &model,
+    };
+    let identity = |folder: &Path| {
+        let identity = write_tokenizer(&found, folder)?;
+        check(&model, &identity)?;
+        Ok(identity)
+    };
+    weights_only::write(&weights, identity, out, existing, observer)
+}
+
+/// Puts the tokenizer's file into `folder`, where it has one, and returns the identity as a manifest
+/// in that folder has it.
+fn write_tokenizer(found: &FoundTokenizer, folder: &Path) -> Result<TokenizerIdentity, TrainError> {
+    let FoundTokenizer::Definition(text) = found else {
+        return Ok(TokenizerIdentity::of(&Gpt2Tokenizer::new()));
+    };
+    let path = folder.join(weights_only::TOKENIZER);
+    super::super::manifest::replace_file(&path, text.as_bytes())?;
+    let opened = JsonTokenizer::open(&path)?;
+    let eod = opened.eod();
+    Ok(TokenizerIdentity {
+        name: weights_only::TOKENIZER.to_owned(),
+        eod,
+        ..TokenizerIdentity::of(&opened)
+    })
+}
+
+/// The tokenizer fits the model.
+fn check(model: &HuggingFaceModel, tokenizer: &TokenizerIdentity) -> Result<(), TrainError> {
+    let expected = model.config().vocab_size;
+    if tokenizer.vocab_size != expected {
+        return Err(TrainError::ForeignTokenizer {
+            path: model.folder().to_owned(),
+            model: expected,
+            tokenizer: tokenizer.vocab_size,
+        });
+    }
+    if let Some(end) = model.end_of_text().filter(|&end| end != tokenizer.eod) {
+        warn!(
+            "{}: config.json says that token {end} ends a text, the tokenizer says {}",
+            model.folder().display(),
+            tokenizer.eod
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! A folder of Hugging Face's, opened: a GPT-2 whose weights any layout can take.
+//!
+//! The tensors are read where they are mapped, one slice at a time. Their names may have the prefix
+//! `transformer.` or not, their numbers may be `F32`, `F16` or `BF16`, and they may lie in one file
+//! or in several with an index.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use corpus::FileSummary;
+use serde_json::Value;
+
+use super::super::manifest::read_json;
+use super::super::tensor_map::TensorMap;
+use super::super::{HUGGING_FACE_CONFIG, MODEL, named};
+use super::config::read_gpt2_config;
+use crate::TrainError;
+use crate::model::Gpt2Config;
+use crate::parameters::{ParameterSource, ParameterSpec};
+
+/// The list of a model's tensors where they lie in several files.
+const INDEX: &str = "model.safetensors.index.json";
+/// What the tensors' names begin with in a model with a head.
+const PREFIX: &str = "transformer.";
+/// The embedding, which is the head as well.
+const EMBEDDING: &str = "transformer.wte.weight";
+/// The head, where a file repeats it.
+const HEAD: &str = "lm_head.weight";
+
+/// A model in Hugging Face's form.
+#[derive(Debug)]
+pub struct HuggingFaceModel {
+    folder: PathBuf,
+    config: Gpt2Config,
+    /// The token that ends a text, where the folder says so.
+    end_of_text: Option<u32>,
+    files: Vec<PathBuf>,
+    tensors: TensorMap,
+}
+
+impl HuggingFaceModel {
+    /// Opens the folder and holds its tensors against its sizes.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `config.json` of a GPT-2 or no weights as safetensors, the configuration
+    /// asks for what this model does not do, a tensor is missing, superfluous or of another shape,
+    /// or the head is not the embedding.
+    pub fn open(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(HUGGING_FACE_CONFIG);
+        if !path.is_file() {
+            return Err(no_model(folder, "no config.json here"));
+        }
+        let value: Value = read_json(&path)?;
+        let config = read_gpt2_config(&path, &value)?;
+        let files = weight_files(folder)?;
+        let tensors = TensorMap::open_floats(&files, own_name)?;
+        let specs = config.parameters();
+        let mut expected: Vec<_> = named(&specs, "").collect();
+        if tensors.has(HEAD) {
+            expected.push((HEAD.to_owned(), &*specs[0].shape));
+        }
+        tensors.check(&expected)?;
+        if tensors.has(HEAD) && !tensors.are_equal(HEAD, EMBEDDING)? {
+            return Err(TrainError::HeadUntied { path: folder.to_owned() });
+        }
+        let end_of_text = value["eos_token_id"].as_u64().and_then(|id| u32::try_from(id).ok());
+        Ok(Self { folder: folder.to_owned(), config, end_of_text, files, tensors })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The model's sizes.
+    pub fn config(&self) -> &Gpt2Config {
+        &self.config
+    }
+
+    /// The token that ends a text, where the folder says so.
+    pub fn end_of_text(&self) -> Option<u32> {
+        self.end_of_text
+    }
+
+    /// Names and hashes of the files that hold the weights, which are read for it.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read.
+    pub fn fingerprint(&self) -> Result<String, TrainError> {
+        let summaries: Result<Vec<_>, _> =
+            self.files.iter().map(|path| FileSummary::of(path)).collect();
+        let hashes = summaries?.into_iter().map(|file| format!("{} {}", file.name, file.xxh3_128));
+        Ok(hashes.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl ParameterSource for HuggingFaceModel {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        self.tensors.slice(&spec.name, spec, rank, size)
+    }
+}
+
+/// The name that this program knows a tensor by; none for buffers, which hold no weights.
+fn own_name(name: &str) -> Option<String> {
+    let is_buffer = name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+    match name {
+        _ if is_buffer => None,
+        HEAD => Some(HEAD.to_owned()),
+        _ if name.starts_with(PREFIX) => Some(name.to_owned()),
+        _ => Some(format!("{PREFIX}{name}")),
+    }
+}
+
+/// The files that hold the weights: one, or those that the index lists.
+fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, TrainError> {
+    let whole = folder.join(MODEL);
+    if whole.is_file() {
+        return Ok(vec![whole]);
+    }
+    let index = folder.join(INDEX);
+    if !index.is_file() {
+        let is_pickled = folder.join("pytorch_model.bin").is_file()
+            || folder.join("pytorch_model.bin.index.json").is_file();
+        return Err(if is_pickled {
+            no_model(
+                folder,
+                "its weights are a pytorch_model.bin, which runs code when it is read: load the \
+                 folder with transformers and write it with save_pretrained, which makes a \
+                 model.safetensors",
+            )
+        } else {
+            no_model(folder, "neither model.safetensors nor model.safetensors.index.json here")
+        });
+    }
+    let value: Value = read_json(&index)?;
+    let listed = value["weight_map"].as_object().into_iter().flatten();
+    let names: BTreeSet<&str> = listed.filter_map(|(_, file)| file.as_str()).collect();
+    // A name leads to a file of this folder, and nowhere else.
+    let is_plain = |name: &&str| Path::new(name).file_name().is_some_and(|file| file == *name);
+    if names.is_empty() || !names.iter().all(is_plain) {
+        return Err(no_model(folder, "its model.safetensors.index.json lists no files"));
+    }
+    Ok(names.into_iter().map(|name| folder.join(name)).collect())
+}
+
+fn no_model(folder: &Path, found: &'static str) -> TrainError {
+    TrainError::NoForeignModel { path: folder.to_owned(), found }
+}

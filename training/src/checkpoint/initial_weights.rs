@@ -1,0 +1,168 @@
+//! Weights that a run begins with, where a seed does not draw them: another run's checkpoint, or a
+//! model of Hugging Face's.
+//!
+//! Only the weights are taken. The optimizer is fresh, and the run begins at step 0 with its own
+//! data and schedule.
+
+use std::path::Path;
+
+use corpus::TokenizerIdentity;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use super::{CHECKPOINTS, Checkpoint, HuggingFaceModel, LATEST, MANIFEST, MODEL};
+use crate::TrainError;
+use crate::model::Gpt2Config;
+use crate::parameters::{ParameterSource, ParameterSpec};
+
+/// Which weights they are: what a run remembers of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitRecord {
+    /// Where they were found.
+    pub path: String,
+    /// Names and hashes of the files that hold them; what makes two of them the same.
+    pub fingerprint: String,
+}
+
+/// Weights to begin with.
+#[derive(Debug)]
+pub struct InitialWeights {
+    source: Source,
+    record: InitRecord,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// A checkpoint.
+    Checkpoint(Checkpoint),
+    /// A folder in Hugging Face's form.
+    HuggingFace(HuggingFaceModel),
+}
+
+impl InitialWeights {
+    /// Opens a run folder, a checkpoint or a folder in Hugging Face's form. Reads all of it once, for
+    /// its hash.
+    ///
+    /// # Errors
+    ///
+    /// When it is none of them, or not whole.
+    pub fn open(path: &Path) -> Result<Self, TrainError> {
+        let is_ours = [MANIFEST, CHECKPOINTS, LATEST].iter().any(|name| path.join(name).exists());
+        let source = if is_ours {
+            Source::Checkpoint(Checkpoint::open(path)?)
+        } else {
+            Source::HuggingFace(HuggingFaceModel::open(path)?)
+        };
+        let fingerprint = match &source {
+            Source::Checkpoint(checkpoint) => checkpoint.hash_of(MODEL).unwrap_or_default(),
+            Source::HuggingFace(model) => model.fingerprint()?,
+        };
+        let folder = std::path::absolute(source.folder())
+            .map_err(|error| TrainError::io("resolve", path, error))?;
+        let record = InitRecord { path: folder.display().to_string(), fingerprint };
+        Ok(Self { source, record })
+    }
+
+    /// What the run remembers of them.
+    pub fn record(&self) -> &InitRecord {
+        &self.record
+    }
+
+    /// Demands that they are weights of `model` over the vocabulary of `tokenizer`. Dropout and
+    /// what initial weights are drawn with is the run's own affair.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::InitDiffers`] with every value that differs.
+    pub fn check(
+        &self,
+        model: &Gpt2Config,
+        tokenizer: &TokenizerIdentity,
+    ) -> Result<(), TrainError> {
+        let (source, folder) = (&self.source, self.source.folder());
+        let theirs = match source {
+            Source::Checkpoint(checkpoint) => checkpoint.model_config(),
+            Source::HuggingFace(model) => model.config(),
+        };
+        let mut differences = model.differences(theirs);
+        match source {
+            Source::Checkpoint(checkpoint) => {
+                let theirs = checkpoint.tokenizer()?;
+                if theirs.fingerprint != tokenizer.fingerprint {
+                    differences.push(format!(
+                        "its tokenizer is {}, and the data's is {}",
+                        theirs.name, tokenizer.name
+                    ));
+                }
+            }
+            Source::HuggingFace(model) => {
+                if let Some(end) = model.end_of_text().filter(|&end| end != tokenizer.eod) {
+                    warn!(
+                        "{}: token {end} ends a text there, and {} in the data",
+                        folder.display(),
+                        tokenizer.eod
+                    );
+                }
+            }
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(TrainError::InitDiffers { path: folder.to_owned(), differences })
+    }
+}
+
+impl Source {
+    fn folder(&self) -> &Path {
+        match self {
+            Self::Checkpoint(checkpoint) => checkpoint.folder(),
+            Self::HuggingFace(model) => model.folder(),
+        }
+    }
+}
+
+impl ParameterSource for InitialWeights {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        match &self.source {
+            Source::Checkpoint(checkpoint) => checkpoint.local(spec, rank, size),
+            Source::HuggingFace(model) => model.local(spec, rank, size),
+        }
+    }
+}
+
+impl Gpt2Config {
+    /// What makes weights of `theirs` none of this model's, in the user's words.
+    pub(crate) fn differences(&self, theirs: &Self) -> Vec<String> {
+        let sizes = [
+            ("num_layers", self.num_layers, theirs.num_layers),
+            ("hidden_size", self.hidden_size, theirs.hidden_size),
+            ("num_attention_heads", self.num_attention_heads, theirs.num_attention_heads),
+            ("seq_length", self.seq_length, theirs.seq_length),
+            ("vocab_size", self.vocab_size, theirs.vocab_size),
+            ("ffn_hidden_size", self.ffn_size(), theirs.ffn_size()),
+        ];
+        let differ = |name: &str, theirs: String, ours: String| {
+            format!("{name} is {theirs} there and {ours} here")
+        };
+        let mut found: Vec<String> = sizes
+            .into_iter()
+            .filter(|(_, ours, theirs)| ours != theirs)
+            .map(|(name, ours, theirs)| differ(name, theirs.to_string(), ours.to_string()))
+            .collect();
+        if self.activation != theirs.activation {
+            let name = |activation| serde_json::to_string(&activation).unwrap_or_default();
+            let (theirs, ours) = (name(theirs.activation), name(self.activation));
+            found.push(differ("activation", theirs, ours));
+        }
+        if self.layer_norm_epsilon != theirs.layer_norm_epsilon {
+            let (theirs, ours) = (theirs.layer_norm_epsilon, self.layer_norm_epsilon);
+            found.push(differ("layer_norm_epsilon", theirs.to_string(), ours.to_string()));
+        }
+        found
+    }
+}

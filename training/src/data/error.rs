@@ -1,0 +1,216 @@
+//! What can be wrong with the data that a run is given, in the user's words.
+
+use std::path::PathBuf;
+
+/// A reason why a run cannot be trained on the data it was given.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// Neither a data folder nor a shard.
+    #[error(
+        "--data {}: no data folder there, for it has no {}; {}",
+        path.display(),
+        corpus::MANIFEST,
+        if *holds_shards {
+            "it holds shards: give each by its path without .bin"
+        } else {
+            "make one with `pipeline dedup`, or give the path of a shard without .bin"
+        }
+    )]
+    NoData {
+        /// The path as it was given.
+        path: PathBuf,
+        /// Whether it is a folder with shards in it.
+        holds_shards: bool,
+    },
+
+    /// The shard of a data folder, given without the folder.
+    #[error(
+        "--data {}: is the shard of a data folder, whose manifest says what it is: give the folder, \
+         {}",
+        path.display(),
+        folder.display()
+    )]
+    ShardOfFolder {
+        /// The path as it was given.
+        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+    },
+
+    /// One place given twice.
+    #[error("--data {}: is given twice; give it once, with all its weight", path.display())]
+    Twice {
+        /// The path as it was given the second time.
+        path: PathBuf,
+    },
+
+    /// A weight that is none.
+    #[error("--data {written}: {weight} is no weight; it must be a finite number, 0 or more")]
+    Weight {
+        /// What was written.
+        written: String,
+        /// The weight in it.
+        weight: f64,
+    },
+
+    /// All weights are 0.
+    #[error("every --data has weight 0, so there is nothing to train on; give one of them more")]
+    NoWeight,
+
+    /// Data without a weight beside data with one.
+    #[error(
+        "--data {without} has no weight, and {with} has; give every --data a weight, as in \
+         {without}:0.5, or none"
+    )]
+    MissingWeight {
+        /// What has none.
+        without: String,
+        /// What has one.
+        with: String,
+    },
+
+    /// The sources of a data folder do not agree on their weights.
+    #[error(
+        "{}: its source \"{source_name}\" has {problem}; curate it again with one weight for every \
+         source, or the parts by themselves, each given as --data PART:WEIGHT",
+        path.display()
+    )]
+    SourceWeights {
+        /// The folder.
+        path: PathBuf,
+        /// The source.
+        source_name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// A shard that does not say which tokenizer made it.
+    #[error(
+        "--data {}: a shard without a manifest does not say which tokenizer made it; set \
+         data.tokenizer to gpt2 or to its tokenizer.json, as in --set data.tokenizer=gpt2",
+        path.display()
+    )]
+    NoTokenizer {
+        /// The shard.
+        path: PathBuf,
+    },
+
+    /// Data of different tokenizers.
+    #[error(
+        "--data {} was made with tokenizer {tokenizer} of {vocab_size} tokens, and {other} with \
+         {other_tokenizer} of {other_vocab_size}; a model has one vocabulary: tokenize all of it \
+         with one tokenizer",
+        path.display()
+    )]
+    Tokenizers {
+        /// The data.
+        path: PathBuf,
+        /// Its tokenizer.
+        tokenizer: String,
+        /// Tokens of it.
+        vocab_size: usize,
+        /// Where another tokenizer is named: other data, or the configuration.
+        other: String,
+        /// That tokenizer.
+        other_tokenizer: String,
+        /// Tokens of it.
+        other_vocab_size: usize,
+    },
+
+    /// A source of a blend holds less than one sample.
+    #[error(
+        "source {source_name} has {tokens} tokens, one sample needs {needed_tokens}; leave it out \
+         or give it weight 0"
+    )]
+    SourceTooSmall {
+        /// The source.
+        source_name: String,
+        /// Its tokens.
+        tokens: u64,
+        /// `seq_length + 1`.
+        needed_tokens: u64,
+    },
+
+    /// A part of a source of a blend holds less than one sample.
+    #[error(
+        "the {part} part of split \"{split}\" has {tokens} tokens of source {source_name}, one \
+         sample needs {needed_tokens}; give it more weight in the split{}",
+        if *part == "validation" { ", or leave the [validation] section out" } else { "" }
+    )]
+    SourceSplitTooSmall {
+        /// The source.
+        source_name: String,
+        /// The weights of the split as they were written.
+        split: String,
+        /// Which part.
+        part: &'static str,
+        /// Its tokens.
+        tokens: u64,
+        /// `seq_length + 1`.
+        needed_tokens: u64,
+    },
+
+    /// A source ends before the run, and is not to be repeated.
+    #[error(
+        "source {source_name} has {present} samples, and the run takes {needed} of it ({epochs:.1} \
+         epochs); give it less weight, train fewer steps, or let it repeat with data.repeat = \
+         \"warn\""
+    )]
+    Repeats {
+        /// The source.
+        source_name: String,
+        /// Samples that it has.
+        present: u64,
+        /// Samples that the run takes.
+        needed: u64,
+        /// How often it is gone through.
+        epochs: f64,
+    },
+
+    /// A seed that the original implementation's generator does not take.
+    #[error(
+        "seed = {seed}: data.order = \"megatron\" takes seeds of 32 bits; choose one below \
+         4294967296"
+    )]
+    Seed {
+        /// The seed.
+        seed: u64,
+    },
+
+    /// The tables of an order do not fit into memory.
+    #[error(
+        "data.order = \"megatron\" keeps tables of {} for {num_samples} samples, and this machine \
+         has {}; \"keyed\" is as random and keeps none",
+        gibibytes(*needed),
+        gibibytes(*present)
+    )]
+    OrderTooLarge {
+        /// Samples of the index.
+        num_samples: u64,
+        /// Bytes of its tables.
+        needed: u64,
+        /// Bytes of memory.
+        present: u64,
+    },
+
+    /// More samples than the order can count.
+    #[error(
+        "data.order = \"megatron\": the tokens of {num_samples} samples are more than 64 bits \
+             count; \"keyed\" has no such limit"
+    )]
+    OrderTooLong {
+        /// Samples that were asked for.
+        num_samples: u64,
+    },
+}
+
+/// `1.2 GiB`, or in smaller units what is less.
+pub(super) fn gibibytes(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if mebibytes < 1024.0 {
+        format!("{mebibytes:.1} MiB")
+    } else {
+        format!("{:.1} GiB", mebibytes / 1024.0)
+    }
+}

@@ -1,0 +1,114 @@
+//! When a run saves, and what becomes of a save that fails.
+//!
+//! Two cadences run side by side: one in steps, which every rank knows, and one in minutes, by the
+//! main rank's clock. A save that fails costs no training: the run says so, keeps the checkpoint
+//! that it has and goes on. Only the last one has to succeed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tracing::error;
+
+use crate::TrainError;
+use crate::checkpoint::{Checkpoint, InitRecord, Saved};
+use crate::parallel::Rank;
+use crate::plan::TrainPlan;
+
+/// What one rank knows of the run's saves.
+#[derive(Debug)]
+pub(crate) struct Saves<'a> {
+    /// The weights that the run began with, where a seed did not draw them.
+    pub(crate) init_from: Option<&'a InitRecord>,
+    /// Step and folder of the newest checkpoint.
+    newest: Option<(u64, PathBuf)>,
+    /// When one was last begun.
+    last: Instant,
+    /// How many have failed since one succeeded.
+    failed: u64,
+}
+
+impl<'a> Saves<'a> {
+    /// Those of a run that goes on from `resumed`.
+    pub(crate) fn new(resumed: Option<&Checkpoint>, init_from: Option<&'a InitRecord>) -> Self {
+        let newest = resumed.map(|checkpoint| (checkpoint.step(), checkpoint.folder().to_owned()));
+        Self { init_from, newest, last: Instant::now(), failed: 0 }
+    }
+
+    /// Whether a checkpoint is due after step `step`, by steps or by the clock. That of the last
+    /// step is not counted: it is saved at the end.
+    pub(crate) fn are_due(
+        &self,
+        plan: &TrainPlan,
+        step: u64,
+        rank: &Rank,
+    ) -> Result<bool, TrainError> {
+        if step == plan.train_steps {
+            return Ok(false);
+        }
+        if plan.checkpoint_due(step) {
+            return Ok(true);
+        }
+        let Some(minutes) = plan.checkpoint.interval_minutes else { return Ok(false) };
+        let interval = Duration::try_from_secs_f64(60.0 * minutes).unwrap_or(Duration::MAX);
+        let is_due = rank.is_main() && self.last.elapsed() >= interval;
+        Ok(rank.any("checkpoint.due", is_due)?)
+    }
+
+    /// The checkpoint of step `step`, where there is one.
+    pub(crate) fn folder_of(&self, step: u64) -> Option<PathBuf> {
+        let newest = self.newest.as_ref().filter(|(newest, _)| *newest == step);
+        newest.map(|(_, folder)| folder.clone())
+    }
+
+    /// Takes note of the save after step `step`, with which the run goes on in any case.
+    pub(crate) fn note(&mut self, step: u64, saved: Saved) {
+        self.last = Instant::now();
+        let (cause, room) = match saved {
+            Saved::Whole(folder) => {
+                self.failed = 0;
+                self.newest = Some((step, folder));
+                return;
+            }
+            Saved::Failed { cause, room } => (cause, room),
+        };
+        self.failed += 1;
+        let Some(cause) = cause else { return };
+        let kept = match &self.newest {
+            Some((kept, _)) => format!("the checkpoint of step {kept} is kept"),
+            None => "there is no checkpoint yet".to_owned(),
+        };
+        let times = match self.failed {
+            1 => String::new(),
+            failed => format!("; {failed} saves in a row have failed"),
+        };
+        error!(
+            "step {step} is not saved: {cause}; {room}. {kept}, and training goes on until the next \
+             save{times}"
+        );
+    }
+
+    /// The checkpoint that the save after step `step` made, with which the run ends.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NotSaved`] where it failed.
+    pub(crate) fn finish(
+        &self,
+        step: u64,
+        saved: Saved,
+        rank: &Rank,
+    ) -> Result<PathBuf, TrainError> {
+        let (cause, room) = match saved {
+            Saved::Whole(folder) => return Ok(folder),
+            Saved::Failed { cause, room } => (cause, room),
+        };
+        if let Some(cause) = cause {
+            let kept = self.newest.as_ref().map(|(step, _)| *step);
+            return Err(TrainError::NotSaved { step, source: Box::new(cause), room, kept });
+        }
+        // Another rank knows why: its error ends this wait.
+        rank.tensor_parallel.collective().barrier("checkpoint.failed")?;
+        rank.data_parallel.collective().barrier("checkpoint.failed")?;
+        unreachable!("the rank on which the save failed does not come here")
+    }
+}
