@@ -45,7 +45,7 @@ fn model_goes_to_hugging_face_and_back_and_is_evaluated_alike() {
     assert_eq!(manifest["tokenizer"]["name"], "gpt2", "known again");
     let score = |checkpoint: &str| {
         let line = format!(
-            "eval --checkpoint {checkpoint} --task wikitext103 --data test.tokens --limit 4 --json"
+            "eval --checkpoint {checkpoint} --task wikitext103 --data test.tokens --overlap 8 --limit 4 --json"
         );
         let report = pipeline_in(&dir, &line).success().json();
         report["results"][0]["metrics"].clone()
