@@ -1,14 +1,17 @@
 //! The training crate: from configuration to checkpoint.
 
+mod blend;
 mod checkpoints;
 mod configuration;
 mod data;
 mod data_parallel;
 mod disk_full;
 mod faults;
+mod foreign_shards;
 mod hugging_face;
 mod killed;
 mod loss_scale;
+mod megatron_order;
 mod metrics;
 mod mixed_precision;
 mod optimizer;

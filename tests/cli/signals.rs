@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{jsonl, tiny_corpus, tiny_run};
-use crate::support::{Dir, pipeline_in, program, words};
+use crate::support::{Dir, pipeline_in, program, sparse_shard, words};
 
 /// The time in which a command has to end after a signal, beyond the work at hand.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -128,6 +128,35 @@ fn a_training_stops_with_a_checkpoint_and_says_how_to_go_on() {
     run.until("training:");
     run.signal("INT");
     assert!(run.end().stdout.contains("The same command without --overwrite goes on"));
+}
+
+#[test]
+fn data_that_is_read_or_indexed_is_left_at_once() {
+    let dir = Dir::new();
+    dir.write("train.toml", super::TRAIN);
+    // Seconds of reading: 6 GiB of tokens, of which the files hold next to nothing.
+    sparse_shard(&dir.path("long"), &[i32::MAX, i32::MAX, i32::MAX, 500, 500, 500]);
+    sparse_shard(&dir.path("short"), &[2_000; 6]);
+    let line = "train --config train.toml --out run --set data.tokenizer=gpt2 --data";
+    for (more, stage) in [
+        ("long", "verify: "),
+        // Tens of millions of samples, and as many documents to shuffle.
+        (
+            "short --set data.order=megatron --set schedule.train_steps=30000000 \
+             --set model.gpt2.seq_length=1000",
+            "shuffle documents: ",
+        ),
+    ] {
+        let mut run = Running::start(&dir, &format!("{line} {more}"));
+        run.until(stage);
+        run.signal("TERM");
+        let ended = run.end();
+        assert_eq!(ended.status.code(), Some(75), "{}", ended.stderr);
+        let message = "stopped by a signal before the first step; nothing is lost";
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
+        assert!(ended.after < PATIENCE, "{stage} {:?}", ended.after);
+        assert!(!dir.path("run").exists());
+    }
 }
 
 #[test]

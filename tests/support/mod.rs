@@ -1,7 +1,8 @@
 //! What the tests of the program share: a folder of their own, the program itself, and small texts.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -122,4 +123,27 @@ pub(crate) fn words(seed: u64, count: usize) -> String {
         text.push_str(if index % 12 == 11 { ".\n" } else { " " });
     }
     text
+}
+
+/// A shard of `lengths` bytes as tokens, all of them 0 but the last five: files with holes.
+/// Returns their number.
+pub(crate) fn sparse_shard(stem: &Path, lengths: &[i32]) -> u64 {
+    let mut index = b"MMIDIDX\0\0".to_vec();
+    index.extend(1_u64.to_le_bytes());
+    index.push(1); // u8
+    index.extend((lengths.len() as u64).to_le_bytes());
+    index.extend((lengths.len() as u64 + 1).to_le_bytes());
+    index.extend(lengths.iter().flat_map(|length| length.to_le_bytes()));
+    let mut total = 0_i64;
+    for &length in lengths {
+        index.extend(total.to_le_bytes());
+        total += i64::from(length);
+    }
+    index.extend((0..=lengths.len() as i64).flat_map(i64::to_le_bytes));
+    fs::write(stem.with_extension("idx"), index).expect("a writable folder");
+    let mut data = File::create(stem.with_extension("bin")).expect("a writable folder");
+    data.set_len(total as u64).expect("a writable folder");
+    data.seek(SeekFrom::End(-5)).expect("a writable folder");
+    data.write_all(&[1, 2, 3, 4, 5]).expect("a writable folder");
+    total as u64
 }

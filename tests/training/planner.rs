@@ -172,9 +172,8 @@ fn recomputation_keeps_one_activation_of_each_layer_and_one_layer_whole() {
     let kept = TrainConfig { recompute: Recompute::None, ..preset("gpt2-8.3b.toml") };
     let kept = kept.summary().unwrap().bytes_per_rank;
     assert_eq!(kept.activations, kept.activations_kept);
-    // Without recomputation one of the paper's GPUs, of 32 GB, would not hold the activations of
-    // eight sequences; with it the run fits.
-    assert!(kept.activations > 32_000_000_000, "{kept:?}");
+    // One of the paper's GPUs, of 32 GB, holds the run only with recomputation.
+    assert!(kept.total > 32_000_000_000, "{kept:?}");
     let plan = plan("gpt2-8.3b.toml");
     assert!(plan.bytes_per_rank.total < 32_000_000_000, "{plan:?}");
 }

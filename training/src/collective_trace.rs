@@ -3,12 +3,13 @@
 //! One JSON array with an entry on each line, for every step and rank: `{"step": 1, "rank": 0,
 //! "collectives": {"layer.mlp.g": {"calls": 2, "numbers": 4096, "bytes": 16384}, …}}`. The array is
 //! closed after every step, so that the file of a run that goes on can be read too, and no step is
-//! held in memory. A step is what it takes to update the weights: validation, checkpoints and the
-//! ranks' agreement to stop are not in it. A group of one rank exchanges nothing.
+//! held in memory; a run at full length makes a large file, some 600 bytes for each step and rank.
+//! A step is what it takes to update the weights: validation, checkpoints and the ranks' agreement
+//! to stop are not in it. A group of one rank exchanges nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -69,13 +70,10 @@ impl CollectiveTrace {
         if !plan.options.trace_collectives && !path.exists() {
             return Ok(None);
         }
-        let kept = match fs::read_to_string(&path) {
-            Ok(text) => kept_bytes(&text, done_steps),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(source) => return Err(TrainError::io("read", &path, source)),
-        };
-        let file = File::options().create(true).write(true).truncate(false).open(&path);
+        let file = File::options().create(true).read(true).write(true).truncate(false).open(&path);
         let file = file.map_err(|source| TrainError::io("open", &path, source))?;
+        let kept = kept_bytes(&file, done_steps);
+        let kept = kept.map_err(|source| TrainError::io("read", &path, source))?;
         let mut state = State {
             file,
             end: kept.unwrap_or(0),
@@ -113,7 +111,7 @@ impl CollectiveTrace {
 }
 
 impl State {
-    fn append(&mut self, step: u64, told: &BTreeMap<usize, CallTotals>) -> std::io::Result<()> {
+    fn append(&mut self, step: u64, told: &BTreeMap<usize, CallTotals>) -> io::Result<()> {
         let entries = told.iter().map(|(&rank, collectives)| {
             let entry = Entry { step, rank, collectives };
             serde_json::to_string(&entry).expect("an entry is plain data")
@@ -128,26 +126,30 @@ impl State {
     }
 
     /// Replaces what stands behind the last entry.
-    fn write(&mut self, text: &str) -> std::io::Result<()> {
+    fn write(&mut self, text: &str) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.end))?;
         self.file.write_all(text.as_bytes())?;
         self.file.set_len(self.end + text.len() as u64)
     }
 }
 
-/// The length of `text` up to the end of the last entry of the first `done_steps` steps; none where
+/// The length of `file` up to the end of the last entry of the first `done_steps` steps; none where
 /// there is no such entry. What does not read as an entry was cut off by a death.
-fn kept_bytes(text: &str, done_steps: u64) -> Option<u64> {
-    let entries = text.strip_prefix(OPENING)?;
-    let (mut end, mut kept) = (OPENING.len(), None);
-    for line in entries.split_inclusive('\n') {
-        let entry = line.trim_end_matches('\n').trim_end_matches(',');
-        let Ok(Place { step }) = serde_json::from_str(entry) else { break };
-        if step > done_steps {
-            break;
-        }
-        kept = Some((end + entry.len()) as u64);
-        end += line.len();
+fn kept_bytes(file: &File, done_steps: u64) -> io::Result<Option<u64>> {
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    let (mut end, mut kept) = (reader.read_until(b'\n', &mut line)? as u64, None);
+    if line != OPENING.as_bytes() {
+        return Ok(None);
     }
-    kept
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)? as u64;
+        let entry = line.trim_ascii_end();
+        let entry = entry.strip_suffix(b",").unwrap_or(entry);
+        match serde_json::from_slice(entry) {
+            Ok(Place { step }) if step <= done_steps => kept = Some(end + entry.len() as u64),
+            _ => return Ok(kept),
+        }
+        end += length;
+    }
 }

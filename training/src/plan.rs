@@ -99,8 +99,6 @@ pub struct TrainPlan {
     pub options: RunOptions,
     /// The resolved configuration: every default filled in.
     pub config: Value,
-    /// Fingerprint of the tokens and documents of all data.
-    pub data_fingerprint: String,
     /// The data by which a run is known again: content, weights, and what else its samples depend
     /// on.
     pub data: DataRecord,
@@ -219,7 +217,6 @@ impl TrainConfig {
         Ok(TrainPlan {
             options,
             config,
-            data_fingerprint: data.record.fingerprint(),
             data: data.record,
             sources: data.sources,
             seed: self.seed,

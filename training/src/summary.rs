@@ -389,7 +389,10 @@ impl Sizes<'_> {
     /// run again, where each keeps its input and one of them has everything at a time.
     ///
     /// Beside the layers there are the embedding's output, input and output of the last norm, the
-    /// gradient that the head leaves, and the logits of one chunk of positions in `f32`.
+    /// gradient that the head leaves, and the logits of one chunk of positions in `f32`. Measured on
+    /// a model 512 wide, on one rank and on two, a layer's share of a run's peak above its
+    /// parameters was 1.0 to 1.2 times this in `f32`, 1.4 times in `bf16`, whose kernels widen what
+    /// they read, and with recomputation up to 2.5 times the little that is left.
     fn activation_bytes(&self) -> [u64; 2] {
         let (layer, layers) = (self.layer_numbers(), self.model.num_layers as u64);
         let activation = self.activation();

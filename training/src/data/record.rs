@@ -36,13 +36,6 @@ pub struct SourceRecord {
 }
 
 impl DataRecord {
-    /// The content of all data that is used, in one line; for one folder its checksums alone.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
-        let known = self.inputs.iter().filter_map(|input| input.fingerprint.as_deref());
-        known.collect::<Vec<_>>().join("; ")
-    }
-
     /// The first thing by which the samples of `now` differ from those of this record, in the
     /// user's words; `None` where they are the same.
     #[must_use]

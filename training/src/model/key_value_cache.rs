@@ -51,7 +51,7 @@ impl<B: IncrementalKernels> KeyValueCache<B> {
 }
 
 impl Gpt2Config {
-    /// Bytes of the keys and values of `capacity` positions of `rows` texts, on all ranks together:
+    /// Bytes of the keys and values of `capacity` positions of `rows` texts, of the whole model:
     /// two vectors of `hidden_size` numbers for each layer and position.
     #[must_use]
     pub fn key_value_bytes(&self, rows: usize, capacity: usize) -> u64 {

@@ -1,0 +1,111 @@
+//! What the order of samples costs for the paper's run: 300,000 steps of 512 samples.
+//!
+//! ```text
+//! cargo bench -p training --bench sample_order
+//! ```
+//!
+//! Prints the time and memory of the tables of `order = "megatron"` over eight million documents of
+//! 1,100 tokens, of the notes of blends, and the time to find a global batch in each. The data is a
+//! shard of holes in a temporary folder: only its index, 160 MB, is on the disk.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a table for who runs it")]
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use corpus::shard::ShardReader;
+use corpus::{Silent, machine};
+use training::data::{Blend, MegatronIndex, OrderedSamples, SampleOrder, Samples, TokenStream};
+
+const STEPS: u64 = 300_000;
+const BATCH: u64 = 512;
+const SEQ_LENGTH: usize = 1_024;
+const DOCUMENTS: u64 = 8_000_000;
+const DOCUMENT_TOKENS: i32 = 1_100;
+
+fn main() {
+    let folder = std::env::temp_dir().join(format!("sample-order-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    let stem = folder.join("sparse");
+    write_shard(&stem).unwrap();
+    let shard = Arc::new(ShardReader::open(&stem).unwrap());
+    let stream = TokenStream::new(&shard, 0..DOCUMENTS);
+
+    let keyed =
+        OrderedSamples::new(Samples::new(&shard, 0..DOCUMENTS, SEQ_LENGTH), SampleOrder::Keyed, 1);
+    report("keyed", 0.0, 0, &mut |position| keyed.ids(position..position + BATCH).sum());
+
+    for weights in [&[0.7, 0.3][..], &[0.999, 0.001], &[1.0 / 3.0, 0.123_456_789_1], &odd(20)] {
+        let groups: Vec<_> = weights.iter().map(|&weight| (weight, vec![1.0])).collect();
+        let (started, before) = (Instant::now(), held());
+        let blend = Blend::new(&groups, STEPS * BATCH, &Silent).unwrap();
+        let name = match weights {
+            [first, second] => format!("blend of {first} and {second}"),
+            weights => format!("blend of {} odd weights", weights.len()),
+        };
+        report(&name, started.elapsed().as_secs_f64(), held() - before, &mut |position| {
+            blend.draws(position).take(BATCH as usize).map(|draw| draw.position).sum()
+        });
+    }
+
+    let (started, before) = (Instant::now(), held());
+    let index = MegatronIndex::build(&stream, SEQ_LENGTH, STEPS * BATCH, 1234, None, &Silent);
+    let index = index.unwrap();
+    let name = format!("megatron, {} epochs", index.epochs());
+    report(&name, started.elapsed().as_secs_f64(), held() - before, &mut |position| {
+        let samples = (position..position + BATCH).map(|position| index.sample_at(position));
+        samples.map(|sample| index.row(&stream, sample).1).sum()
+    });
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Weights whose common denominator is out of reach.
+fn odd(count: u32) -> Vec<f64> {
+    (1..=count).map(|source| f64::from(source).sqrt()).collect()
+}
+
+/// A line: time to make, memory, and time to find the samples of a global batch.
+fn report(name: &str, seconds: f64, bytes: u64, find: &mut dyn FnMut(u64) -> u64) {
+    const BATCHES: u64 = 200;
+    let started = Instant::now();
+    let mut sum = 0_u64;
+    for batch in 0..BATCHES {
+        sum = sum.wrapping_add(find(batch * (STEPS / BATCHES) * BATCH));
+    }
+    let found = started.elapsed().as_secs_f64() / BATCHES as f64;
+    println!(
+        "{name:<40} made in {seconds:6.2} s, {:7.1} MB; a batch of {BATCH} found in {:7.1} µs ({sum:x})",
+        bytes as f64 / 1e6,
+        found * 1e6
+    );
+}
+
+/// Bytes that the process holds for itself.
+fn held() -> u64 {
+    machine::anonymous_bytes().unwrap_or(0)
+}
+
+/// A shard of tokens of one byte, none of which is on the disk.
+fn write_shard(stem: &Path) -> std::io::Result<()> {
+    let mut index = BufWriter::new(File::create(stem.with_extension("idx"))?);
+    index.write_all(b"MMIDIDX\0\0")?;
+    index.write_all(&1_u64.to_le_bytes())?;
+    index.write_all(&[1])?;
+    index.write_all(&DOCUMENTS.to_le_bytes())?;
+    index.write_all(&(DOCUMENTS + 1).to_le_bytes())?;
+    for _ in 0..DOCUMENTS {
+        index.write_all(&DOCUMENT_TOKENS.to_le_bytes())?;
+    }
+    for document in 0..DOCUMENTS {
+        index.write_all(&(document * DOCUMENT_TOKENS as u64).to_le_bytes())?;
+    }
+    for document in 0..=DOCUMENTS {
+        index.write_all(&document.to_le_bytes())?;
+    }
+    index.flush()?;
+    let data = File::create(stem.with_extension("bin"))?;
+    data.set_len(DOCUMENTS * DOCUMENT_TOKENS as u64)
+}
