@@ -1,5 +1,7 @@
 //! The fused operations against plain ones, and their AVX2 code against the portable.
 
+mod half;
+
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor};
 use training::backend::cpu::causal_softmax::AttentionShape;

@@ -158,6 +158,8 @@ fn bad_values_are_refused_with_what_would_be_right() {
     }
     pipeline_in(&dir, "generate --checkpoint nowhere").refused(2, "nowhere: no checkpoint here");
     pipeline_in(&dir, "generate").refused(2, "--checkpoint <DIR>");
+    dir.write("hf/config.json", "{}");
+    pipeline_in(&dir, "generate --checkpoint hf").refused(2, "`pipeline checkpoint import` makes");
 }
 
 #[test]

@@ -135,8 +135,8 @@ fn data_that_is_read_or_indexed_is_left_at_once() {
     let dir = Dir::new();
     dir.write("train.toml", super::TRAIN);
     // Seconds of reading: 6 GiB of tokens, of which the files hold next to nothing.
-    sparse_shard(&dir.path("long"), &[i32::MAX, i32::MAX, i32::MAX, 5, 5, 5]);
-    sparse_shard(&dir.path("short"), &[1_000; 6]);
+    sparse_shard(&dir.path("long"), &[i32::MAX, i32::MAX, i32::MAX, 500, 500, 500]);
+    sparse_shard(&dir.path("short"), &[2_000; 6]);
     let line = "train --config train.toml --out run --set data.tokenizer=gpt2 --data";
     for (more, stage) in [
         ("long", "verify: "),

@@ -407,7 +407,7 @@ fn folder_whose_sources_have_weights_is_a_blend_in_itself() {
     assert_eq!(share(&plan), HashMap::from([(7, 10), (8, 30), (0, 40)]));
     let error = pool.error(&["pool", "a"], run_of(1));
     assert!(
-        error.starts_with("--data pool has no weight, and --data pool holds sources that"),
+        error.starts_with("--data pool has no weight, and the sources in --data pool have; "),
         "{error}"
     );
 }

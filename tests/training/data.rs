@@ -79,6 +79,20 @@ fn each_epoch_visits_every_sample_once_and_in_an_order_of_its_own() {
 }
 
 #[test]
+fn sequential_order_takes_the_samples_as_they_stand() {
+    let (_folder, samples) = samples(10, &[(0..2_000).collect()]);
+    let per_epoch = samples.len();
+    let ordered = OrderedSamples::new(samples.clone(), SampleOrder::Sequential, 1);
+    let ids: Vec<u64> = ordered.ids(0..2 * per_epoch + 3).collect();
+    let expected: Vec<u64> = (0..2 * per_epoch + 3).map(|place| place % per_epoch).collect();
+    assert_eq!(ids, expected);
+    // Sample k is tokens 10 k to 10 k + 10, both included.
+    let mut tokens = Vec::new();
+    samples.read(7, &mut tokens).unwrap();
+    assert_eq!(tokens, (70..=80).collect::<Vec<u32>>());
+}
+
+#[test]
 fn over_three_and_a_half_epochs_each_token_is_used_as_often_as_the_count_says() {
     // 10,000 tokens in samples of 100: 99 a epoch, and 99 tokens at the end that none reaches.
     let (_folder, samples) = samples(100, &[(0..9_999).collect()]);

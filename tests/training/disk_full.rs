@@ -76,7 +76,7 @@ fn file_that_may_not_grow_further_costs_no_training_on_any_rank() {
             "step 6 is not saved: cannot write ",
             "optimizer.safetensors: File too large",
             " bytes are needed and ",
-            " are free. the checkpoint of step 4 is kept, and training goes on",
+            " are free; the checkpoint of step 4 is kept, and training goes on",
             "2 saves in a row have failed",
             "step 10 is not saved: ",
             "the limit on the size of files (ulimit -f), then call again: \
@@ -84,6 +84,7 @@ fn file_that_may_not_grow_further_costs_no_training_on_any_rank() {
         ] {
             assert!(messages.contains(part), "no {part:?} in\n{messages}");
         }
+        assert_eq!(messages.matches("step 6 is not saved: ").count(), 1, "told once: {messages}");
         assert_eq!(logged(&run, "step").len(), 10, "all steps were done, and are on the disk");
         check_goes_on(&workbench, &run, 4, layout);
     }

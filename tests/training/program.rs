@@ -155,3 +155,30 @@ fn faults_that_would_never_strike_are_refused() {
     );
     check_refused(&["--inject", "nan@11"], "injected fault nan@11: the run has 10 steps");
 }
+
+#[test]
+fn run_without_numbers_ends_with_its_own_exit_code_and_keeps_its_checkpoint() {
+    let workbench = Workbench::new(101);
+    let common = ["--tp", "2", "--set", "checkpoint.interval_steps=4"];
+    let f16 = ["--set", "precision=\"f16\"", "--set", "loss_scale.initial=2.0"];
+    let stuck = ["--set", "loss_scale.max_skipped=2", "--inject", "inf@6-"];
+    for (flags, message) in [
+        (vec!["--inject", "nan@7"], "step 7: loss NaN"),
+        (
+            // Step 6 takes the hysteresis, step 7 the scale to its floor.
+            [f16, stuck].concat(),
+            "step 9: the last 2 steps overflowed at the smallest loss scale, 1",
+        ),
+    ] {
+        let out = workbench.new_run();
+        let run = train(&workbench, &out, &[&common[..], &flags].concat()).refused(3, message);
+        assert!(run.stderr.contains("the checkpoints before are kept"), "{}", run.stderr);
+        assert_eq!(run.stderr.matches("error:").count(), 1, "{}", run.stderr);
+        assert!(out.join("checkpoints/step-4/manifest.json").is_file());
+        let dumps = fs::read_dir(&out).unwrap().filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name().into_string().unwrap();
+            name.starts_with("non-finite-step-")
+        });
+        assert_eq!(dumps.count(), 1);
+    }
+}

@@ -197,6 +197,34 @@ fn stopped_run_goes_on_bit_for_bit_wherever_it_stopped() {
 }
 
 #[test]
+fn run_stopped_between_the_micro_batches_of_a_step_drops_them_and_goes_on_bit_for_bit() {
+    let workbench = Workbench::new(101);
+    let config = |layout| {
+        micro(|config| {
+            config.schedule.train_steps = steps(4);
+            config.batch.micro_batch_size = number(1);
+            config.batch.global_batch_size = number(8);
+            set_layout(config, layout);
+            set_dropout(config, 0.1);
+        })
+    };
+    for (layout, ranks, micro_batches) in [((1, 1), 1, 8), ((2, 2), 4, 4)] {
+        let (_, unbroken) = workbench.train(config(layout));
+        let out = workbench.new_run();
+        // A question before each micro-batch, of one rank or of four: in the midst of the first
+        // step, then one step further and in the midst of the next, and so on.
+        for questions in [3, ranks * micro_batches + 3, 2, ranks * micro_batches + 5] {
+            let plan = config(layout).validate(workbench.options(&out)).unwrap();
+            let report = train(&plan, &StopAtQuestion::new(questions)).unwrap();
+            assert!(report.stopped && report.steps < 4, "{report:?}");
+            assert_eq!(logged(&out, "loss").len() as u64, report.steps);
+        }
+        workbench.train_into(&out, config(layout));
+        check_same_run(&out, &unbroken, 4);
+    }
+}
+
+#[test]
 fn run_over_three_epochs_takes_the_same_samples_wherever_it_stopped() {
     let documents = [330].map(|length: u32| (0..length - 1).map(|place| place * 5 % 97).collect());
     let workbench = Workbench::with_documents(101, &documents);
@@ -376,8 +404,10 @@ fn validation_stops_when_asked_to_and_is_taken_first_when_the_run_goes_on() {
         let (whole, unbroken) = workbench.train(config());
         let out = workbench.new_run();
         let plan = config().validate(workbench.options(&out)).unwrap();
-        // Every rank asks before each step and before each batch: this is the second batch.
-        let at = (interval as usize + 1) * layout.0 * layout.1 + 1;
+        // Every rank asks before each micro-batch and before each batch of a validation: this is
+        // the second batch.
+        let micro_batches = 4 / (micro_batch_size * layout.1);
+        let at = (interval as usize * micro_batches + 1) * layout.0 * layout.1 + 1;
         let stopped = train(&plan, &StopAtQuestion::new(at)).unwrap();
         assert_eq!((stopped.steps, stopped.stopped), (interval, true), "{layout:?}");
         assert_eq!(stopped.validation_loss, None);

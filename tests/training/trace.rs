@@ -59,6 +59,9 @@ fn check_messages(
         for name in PER_STEP {
             collectives.remove(name);
         }
+        // Between two micro-batches all ranks ask together whether to stop.
+        let stop = collectives.remove("stop").map_or(json!(0), |stop| stop["numbers"].clone());
+        assert_eq!(stop, micro_batches - 1, "{entry}");
         let expected: serde_json::Map<_, _> = expected(batch, per_layer)
             .into_iter()
             .map(|(name, (calls, numbers))| {
@@ -129,7 +132,7 @@ fn copies_exchange_their_gradients_once_per_step() {
     let parameters = plan.summary().parameters_per_rank;
     for entry in &entries {
         let names: Vec<_> = entry["collectives"].as_object().unwrap().keys().collect();
-        assert_eq!(names, ["gradients", "loss", "skipped"]);
+        assert_eq!(names, ["gradients", "loss", "skipped", "stop"]);
         assert_eq!(
             entry["collectives"]["gradients"],
             json!({"calls": 1, "numbers": parameters, "bytes": 4 * parameters})

@@ -210,7 +210,7 @@ pub struct ValidationConfig {
     /// Steps between two validations.
     pub interval_steps: NonZeroU64,
     /// Global batches per validation, from the start of the validation documents; all of them where
-    /// it is not given.
+    /// it is not given. Of a blend by weight they are taken in its mix, no sample twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batches: Option<NonZeroU64>,
 }

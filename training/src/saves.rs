@@ -82,7 +82,7 @@ impl<'a> Saves<'a> {
             failed => format!("; {failed} saves in a row have failed"),
         };
         error!(
-            "step {step} is not saved: {cause}; {room}. {kept}, and training goes on until the next \
+            "step {step} is not saved: {cause}; {room}; {kept}, and training goes on until the next \
              save{times}"
         );
     }

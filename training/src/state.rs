@@ -137,10 +137,8 @@ where
         Ok(are_finite)
     }
 
-    /// One optimizer step on one global batch, of which `micro_batches` are this copy's share.
-    ///
-    /// Every rank calls it; those that share a copy of the model with the same batches. Where loss
-    /// or gradient are no numbers, all ranks find so and skip the update.
+    /// One optimizer step on one global batch, of which `micro_batches` are this copy's share:
+    /// [`accumulate`](Self::accumulate), then [`update`](Self::update).
     ///
     /// # Errors
     ///
@@ -148,37 +146,83 @@ where
     ///
     /// # Panics
     ///
-    /// When another rank fails during a pass; [`launch`](crate::parallel::launch) makes an error of
-    /// it.
+    /// As [`accumulate`](Self::accumulate).
     pub fn optimizer_step(
         mut self,
-        mut micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
         settings: &StepSettings,
         rank: &Rank,
         timers: &mut StepTimers,
     ) -> Result<(Self, StepOutcome), TrainError> {
-        let step = self.step + 1; // the first step is step 1
-        let loss_scale = self.loss_scaler.as_ref().map(DynamicLossScaler::scale);
-        let scale = loss_scale.unwrap_or(1.0);
+        let loss = self.accumulate(micro_batches, settings, timers, || Ok(false))?;
+        self.update(loss.expect("nothing breaks it off"), settings, rank, timers)
+    }
+
+    /// Takes the gradients of the next step's `micro_batches`, this copy's share of a global batch,
+    /// and returns this copy's share of the loss.
+    ///
+    /// Every rank calls it; those that share a copy of the model with the same batches. Before each
+    /// micro-batch but the first, `breaks_off` is asked, which has to say the same on every rank:
+    /// then there is no loss, and the state is as before the call.
+    ///
+    /// # Errors
+    ///
+    /// When a batch cannot be read, or whatever `breaks_off` answers.
+    ///
+    /// # Panics
+    ///
+    /// When another rank fails during a pass; [`launch`](crate::parallel::launch) makes an error of
+    /// it.
+    pub fn accumulate(
+        &mut self,
+        mut micro_batches: impl Iterator<Item = Result<Batch, TrainError>>,
+        settings: &StepSettings,
+        timers: &mut StepTimers,
+        mut breaks_off: impl FnMut() -> Result<bool, TrainError>,
+    ) -> Result<Option<f64>, TrainError> {
         self.gradients.begin();
         let mut loss = if settings.injected.nan_loss { f64::NAN } else { 0.0 };
+        let mut is_first = true;
         while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
+            if !std::mem::take(&mut is_first) && breaks_off()? {
+                return Ok(None);
+            }
             let batch = batch?;
             let first_sample = batch.first_sample as u64;
             let pass = PassSettings {
-                dropout: DropoutKey { seed: settings.seed, step, first_sample },
-                loss_scale: scale,
+                dropout: DropoutKey { seed: settings.seed, step: self.step + 1, first_sample },
+                loss_scale: self.loss_scaler.as_ref().map_or(1.0, DynamicLossScaler::scale),
                 recompute: settings.recompute,
             };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
             loss += forward_backward(&self.model, &batch, &pass, &mut self.gradients, timers);
         }
+        Ok(Some(loss))
+    }
+
+    /// Ends the step whose gradients were accumulated: sums loss and gradients over the copies of
+    /// the model, clips, and updates the weights.
+    ///
+    /// Where loss or gradient are no numbers, all ranks find so and skip the update.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks have come apart.
+    pub fn update(
+        mut self,
+        loss: f64,
+        settings: &StepSettings,
+        rank: &Rank,
+        timers: &mut StepTimers,
+    ) -> Result<(Self, StepOutcome), TrainError> {
+        let running = timers.start(Phase::Optimizer);
         if settings.injected.inf_gradient {
             self.gradients.overflow();
         }
-        let running = timers.start(Phase::Optimizer);
         let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
         self.gradients.all_reduce(&rank.data_parallel)?;
+        let loss_scale = self.loss_scaler.as_ref().map(DynamicLossScaler::scale);
+        let scale = loss_scale.unwrap_or(1.0);
         let norm = grad_norm(self.gradients.parameters(), &self.specs, &rank.tensor_parallel)?;
         let grad_norm = norm / scale;
 
@@ -192,7 +236,7 @@ where
             let lr = settings.learning_rate;
             self.model = self.optimizer.step(lr, factor, self.model, &self.gradients);
         }
-        self.step = step;
+        self.step += 1;
         timers.stop(running);
         Ok((self, StepOutcome { loss, grad_norm, loss_scale, skipped }))
     }

@@ -38,8 +38,9 @@ use crate::validation::validation_loss;
 /// Trains as planned, on one thread per rank, and leaves the run folder complete.
 ///
 /// A run that was stopped or killed goes on where its newest complete checkpoint is. When the
-/// observer asks to stop, the loop ends after the step at hand with a checkpoint; a validation at
-/// hand is dropped, and taken first when the run goes on.
+/// observer asks to stop, all ranks leave before the next micro-batch, and the steps that are done
+/// are saved; what was taken of a step or of a validation is dropped, and taken first when the run
+/// goes on.
 ///
 /// # Errors
 ///
@@ -97,23 +98,24 @@ where
     }
 
     let mut timers = StepTimers::new(Arc::clone(&rank.calls));
+    let stop = || Ok::<_, TrainError>(rank.any("stop", observer.stop_requested())?);
     let mut is_stopped = false;
     if rank.any("validation.missing", log.lacks_validation(plan, state.step))? {
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
     }
-    while !is_stopped
-        && state.step < plan.train_steps
-        && !rank.any("stop", observer.stop_requested())?
-    {
+    while !is_stopped && state.step < plan.train_steps && !stop()? {
         let started = Instant::now();
         let step = state.step + 1; // the first step is step 1
         let settings = plan.step_settings(step, state.updates() + 1, rank.index());
         let micro_batches = plan.micro_batches(step, &rank.data_parallel);
         let faults = &plan.options.faults;
         let micro_batches = faults.within(step, rank.index(), plan.timeout, micro_batches);
-        let outcome;
         rank.calls.begin_step(step);
-        (state, outcome) = state.optimizer_step(micro_batches, &settings, rank, &mut timers)?;
+        let Some(loss) = state.accumulate(micro_batches, &settings, &mut timers, stop)? else {
+            break;
+        };
+        let outcome;
+        (state, outcome) = state.update(loss, &settings, rank, &mut timers)?;
         if let Some(trace) = trace {
             trace.push(step, rank.index(), rank.calls.take_totals())?;
         }

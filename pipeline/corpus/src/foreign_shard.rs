@@ -55,10 +55,13 @@ impl ForeignShard {
         observer: &dyn Observer,
     ) -> Result<[FileSummary; 2], CorpusError> {
         observer.begin("verify", Some(self.reader.index().data_bytes()), Unit::Bytes);
-        let data = self.reader.check_tokens(vocab_size, observer)?;
+        let scan = self.reader.scan(vocab_size, observer)?;
         let index = FileSummary::of(&self.paths.index)?;
         observer.finish();
-        Ok([data, index])
+        match scan.first_outside {
+            Some(found) => Err(self.reader.outside(found, vocab_size)),
+            None => Ok([scan.file, index]),
+        }
     }
 }
 

@@ -57,6 +57,9 @@ pub fn anonymous_bytes() -> Option<u64> {
 #[must_use]
 pub fn free_disk_bytes(path: &Path) -> Option<u64> {
     let status = rustix::fs::statvfs(path).ok()?;
+    if status.f_blocks == 0 {
+        return None; // some network file systems answer with nothing but zeros
+    }
     Some(status.f_bavail.saturating_mul(status.f_frsize))
 }
 

@@ -39,14 +39,19 @@ impl ShardCheck {
         shard: &ShardReader,
         observer: &dyn Observer,
     ) -> Result<Self, CorpusError> {
-        Ok(Self {
+        Ok(Self::scanned(stem, shard, shard.max_token(observer)?))
+    }
+
+    /// What an open shard holds whose highest token is known.
+    pub(crate) fn scanned(stem: &Path, shard: &ShardReader, max_token: Option<u32>) -> Self {
+        Self {
             stem: stem.to_owned(),
             documents: shard.num_documents(),
             sequences: shard.num_sequences(),
             tokens: shard.num_tokens(),
             dtype: shard.dtype(),
-            max_token: shard.max_token(observer)?,
-        })
+            max_token,
+        }
     }
 
     /// What a shard holds that was just made of these.

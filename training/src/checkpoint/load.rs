@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
-    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, LATEST, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG,
-    named, retention, step_folders, step_of,
+    CHECKPOINTS, EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER,
+    STATE, TRAIN_CONFIG, named, retention, step_folders, step_of,
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
@@ -266,6 +266,11 @@ fn resolve(path: &Path) -> Result<Resolved, TrainError> {
         } else {
             Ok(Resolved::only(path.to_owned()))
         };
+    }
+    if path.join(HUGGING_FACE_CONFIG).is_file() && !path.join(STATE).is_file() {
+        return Err(none(
+            "a Hugging Face folder, of which `pipeline checkpoint import` makes a checkpoint",
+        ));
     }
     let below = path.join(CHECKPOINTS);
     let checkpoints = if below.is_dir() { below } else { path.to_owned() };

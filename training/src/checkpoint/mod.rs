@@ -7,7 +7,7 @@
 //!     optimizer.safetensors   exp_avg.NAME and exp_avg_sq.NAME
 //!     config.json             Hugging Face's GPT2Config: `transformers` loads the folder as it is
 //!     train_config.json       the resolved configuration of the run
-//!     state.json              step, samples consumed, seed
+//!     state.json              step, updates, samples consumed, seed, loss scale
 //!     tokenizer.json          the tokenizer, where it is none that the program has built in
 //!     manifest.json           model, tokenizer, size and xxh3-128 of every file; written last
 //! ```
@@ -16,7 +16,10 @@
 //! logical tensors, and a rank of any other layout reads its own slices from there. A folder gets
 //! its name only once everything in it is on the disk; `latest` follows, and old checkpoints go
 //! after that. A death at any moment leaves the previous checkpoint, and `latest` names a complete
-//! one.
+//! one. A save that fails leaves nothing behind and ends no run.
+//!
+//! Weights of other programs become checkpoints that hold a model alone ([`import`]), and models go
+//! out as Hugging Face's folders ([`export`]) and Megatron-LM's files ([`reshard`]).
 
 mod hugging_face;
 mod initial_weights;

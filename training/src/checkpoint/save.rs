@@ -65,7 +65,7 @@ pub enum Saved {
     /// There is no new checkpoint, and nothing is left of it. The one before is untouched, and
     /// `latest` names it.
     Failed {
-        /// Why, on a rank on which something went wrong.
+        /// Why, on the main rank where something went wrong there, else on every rank where it did.
         cause: Option<TrainError>,
         /// What the save needs, and what there was when it failed.
         room: Room,
@@ -149,7 +149,10 @@ impl<M> Attempt<'_, M> {
         if rank.is_main() {
             clear_away(&self.partial);
         }
-        Ok(Some(Saved::Failed { cause: result.err(), room }))
+        // One that is told is enough: the main rank's, where it has one.
+        let main_knows = rank.any("checkpoint.failed", rank.is_main() && result.is_err())?;
+        let cause = result.err().filter(|_| rank.is_main() || !main_knows);
+        Ok(Some(Saved::Failed { cause, room }))
     }
 
     fn room(&self) -> Room {

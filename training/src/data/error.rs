@@ -60,13 +60,13 @@ pub enum DataError {
 
     /// Data without a weight beside data with one.
     #[error(
-        "--data {without} has no weight, and {with} has; give every --data a weight, as in \
+        "--data {without} has no weight, and {with}; give every --data a weight, as in \
          {without}:0.5, or none"
     )]
     MissingWeight {
         /// What has none.
         without: String,
-        /// What has one.
+        /// What has one, as a clause: `--data a:0.5 has`.
         with: String,
     },
 

@@ -297,10 +297,10 @@ fn check_all_weighted(inputs: &[DataInput]) -> Result<(), DataError> {
     let with = inputs
         .iter()
         .find(|input| input.written.weight.is_some())
-        .map(|input| format!("--data {}", input.written));
+        .map(|input| format!("--data {} has", input.written));
     let with = with.or_else(|| {
         let blend = inputs.iter().find(|input| input.has_weighted_sources())?;
-        Some(format!("--data {} holds sources that", blend.written))
+        Some(format!("the sources in --data {} have", blend.written))
     });
     let (Some(without), Some(with)) = (without, with) else { return Ok(()) };
     Err(DataError::MissingWeight { without: without.written.path.display().to_string(), with })

@@ -208,14 +208,15 @@ fn begins(
     order: &Table,
     observer: &dyn Observer,
 ) -> Result<Vec<u64>, TrainError> {
+    // A list by itself: looked up in the order of the shuffle, the index would miss every cache.
+    let lengths = Table::lengths(stream);
     let mut begins = Vec::with_capacity(order.len().div_ceil(SPACING) as usize);
     let mut begin = 0;
     for entry in 0..order.len() {
         if entry.is_multiple_of(SPACING) {
             begins.push(begin);
         }
-        let tokens = stream.document_tokens(order.get(entry));
-        begin += tokens.end - tokens.start;
+        begin += lengths.get(order.get(entry));
         if (entry + 1).is_multiple_of(POLL) {
             if observer.stop_requested() {
                 return Err(TrainError::Stopped);
@@ -246,6 +247,20 @@ impl Table {
             numbers.extend(repeated());
             random.shuffle(&mut numbers, observer)?;
             Ok(Self::Wide(numbers))
+        }
+    }
+
+    /// Tokens of each document of `stream`.
+    fn lengths(stream: &TokenStream) -> Self {
+        let lengths = || {
+            (0..stream.num_documents()).map(|document| {
+                let tokens = stream.document_tokens(document);
+                tokens.end - tokens.start
+            })
+        };
+        match lengths().map(u32::try_from).collect() {
+            Ok(narrow) => Self::Narrow(narrow),
+            Err(_) => Self::Wide(lengths().collect()),
         }
     }
 

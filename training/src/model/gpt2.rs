@@ -209,7 +209,7 @@ impl<B: IncrementalKernels> Gpt2<B> {
     ///
     /// # Panics
     ///
-    /// When another rank has failed.
+    /// As [`logits`](Self::logits).
     #[must_use]
     pub fn next_logits(&self, hidden: Tensor<B, 3>) -> Vec<f32> {
         let [rows, seq, width] = hidden.dims();

@@ -33,7 +33,7 @@ pub use writer::{DataFolderWriter, Existing};
 
 use crate::observer::{Observer, Unit};
 use crate::pending_file::FileSummary;
-use crate::shard::{ShardFault, ShardReader};
+use crate::shard::{ShardPaths, ShardReader};
 use crate::tokenizer::{self, Tokenizer};
 use crate::{CorpusError, ShardCheck};
 
@@ -182,24 +182,29 @@ impl DataFolder {
     /// asks to stop.
     pub fn verify(&self, observer: &dyn Observer) -> Result<ShardCheck, CorpusError> {
         let shard = self.shard()?;
-        let files: u64 = self.manifest.files.iter().map(|file| file.bytes).sum();
-        let bytes = files + shard.index().data_bytes();
+        let bytes = self.manifest.files.iter().map(|file| file.bytes).sum();
         observer.begin("verify", Some(bytes), Unit::Bytes);
+        let vocab_size = self.manifest.tokenizer.vocab_size;
+        let mut tokens = None;
         for file in &self.manifest.files {
             let path = self.path.join(&file.name);
-            let found = FileSummary::observed(&path, observer)?;
+            // The tokens are looked at in the pass that takes their checksum.
+            let found = if path == ShardPaths::new(&self.stem()).data {
+                let scan = tokens.insert(shard.scan(vocab_size, observer)?);
+                scan.file.clone()
+            } else {
+                FileSummary::observed(&path, observer)?
+            };
             check(&path, "xxh3_128", &file.xxh3_128, &found.xxh3_128)?;
         }
-        let stem = self.stem();
-        let checked = ShardCheck::of(&stem, &shard, observer)?;
+        let scan = match tokens {
+            Some(scan) => scan,
+            None => shard.scan(vocab_size, observer)?, // a manifest that does not list them
+        };
         observer.finish();
-        let vocab_size = self.manifest.tokenizer.vocab_size;
-        match checked.max_token {
-            Some(found) if found as usize >= vocab_size => Err(CorpusError::Shard {
-                path: stem,
-                fault: ShardFault::OutsideVocabulary { found, vocab_size },
-            }),
-            _ => Ok(checked),
+        match scan.first_outside {
+            Some(found) => Err(shard.outside(found, vocab_size)),
+            None => Ok(ShardCheck::scanned(&self.stem(), &shard, scan.max_token)),
         }
     }
 }

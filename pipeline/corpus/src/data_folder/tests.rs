@@ -295,6 +295,19 @@ fn files_that_differ_from_the_manifest_are_refused() {
 }
 
 #[test]
+fn token_that_the_manifest_s_tokenizer_lacks_is_named_with_its_place() {
+    let place = Place::new();
+    place.write("data", Existing::Refuse, &[&[1, 2, 3], &[4, 5000]]).unwrap();
+    let path = place.path("data/manifest.json");
+    let mut manifest = read_json::<serde_json::Value>(&path).unwrap();
+    manifest["tokenizer"]["vocab_size"] = 5000.into();
+    fs::write(&path, manifest.to_string()).unwrap();
+    let error = verify(&place.path("data"), &Silent).unwrap_err().to_string();
+    let expected = "corpus.bin: token 1 of sequence 1 is 5000: expected 0 to 4999";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn shards_without_a_manifest_are_verified_one_by_one() {
     let place = Place::new();
     let error = verify(place.folder.path(), &Silent).unwrap_err();

@@ -123,22 +123,13 @@ pub enum ShardFault {
         /// What stands there.
         found: i64,
     },
-    /// A token that lies outside the vocabulary that the shard belongs to.
-    #[error("highest token is {found}: expected below {vocab_size}, the vocabulary's size")]
-    OutsideVocabulary {
-        /// The token.
-        found: u32,
-        /// Size of the vocabulary.
-        vocab_size: usize,
-    },
-    /// A number in the data of a shard without a manifest that is no token of the vocabulary that it
-    /// is read with.
+    /// A number in the data that is no token of the vocabulary that the shard belongs to.
     #[error(
         "token {place} of sequence {sequence} is {found}: expected 0 to {}, the vocabulary that the \
          data is said to have",
         vocab_size.saturating_sub(1)
     )]
-    TokenOutsideVocabulary {
+    OutsideVocabulary {
         /// The sequence, counted from 0.
         sequence: u64,
         /// Place in the sequence, counted from 0.

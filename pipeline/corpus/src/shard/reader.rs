@@ -1,14 +1,14 @@
 //! Reads tokens out of a shard through a memory map.
 
+mod scan;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh3::Xxh3;
-
 use super::{DType, ShardFault, ShardIndex, ShardPaths};
+use crate::CorpusError;
 use crate::mapped::MappedFile;
 use crate::observer::{Observer, stop_if_asked};
-use crate::{CorpusError, FileSummary};
 
 /// An open shard. Reading copies: tokens are 32 bits wide whatever their width on disk.
 #[derive(Debug)]
@@ -134,46 +134,6 @@ impl ShardReader {
             Ok(())
         })?;
         Ok(highest)
-    }
-
-    /// Reads all of the data: every number in it is a token of a vocabulary of `vocab_size`. Returns
-    /// size and checksum of the file.
-    pub(crate) fn check_tokens(
-        &self,
-        vocab_size: usize,
-        observer: &dyn Observer,
-    ) -> Result<FileSummary, CorpusError> {
-        let mut hash = Box::new(Xxh3::new());
-        let width = self.dtype().width();
-        let mut position = 0;
-        let outside = |position: u64, found: i64| {
-            let sequence = self.index.sequence_at(position);
-            let place = position - self.index.sequence_tokens(sequence).map_or(0, |it| it.start);
-            let fault = ShardFault::TokenOutsideVocabulary { sequence, place, found, vocab_size };
-            CorpusError::Shard { path: self.data_path.clone(), fault }
-        };
-        let checked = self.for_each_block(observer, |block| {
-            let from = position as usize * width;
-            hash.update(&self.data[from..from + block.len() * width]);
-            if block.iter().any(|&token| token as usize >= vocab_size) {
-                let within = block.iter().position(|&token| token as usize >= vocab_size);
-                let within = within.expect("there is one");
-                return Err(outside(position + within as u64, i64::from(block[within])));
-            }
-            position += block.len() as u64;
-            Ok(())
-        });
-        match checked {
-            Err(CorpusError::Shard {
-                fault: ShardFault::NotAToken { position, found }, ..
-            }) => {
-                return Err(outside(position, found));
-            }
-            checked => checked?,
-        }
-        let name = self.data_path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (bytes, xxh3_128) = (self.index.data_bytes(), format!("{:032x}", hash.digest128()));
-        Ok(FileSummary { name, bytes, xxh3_128 })
     }
 
     /// Hands all tokens to `work`, block by block, and tells `observer` of their bytes.
