@@ -34,7 +34,7 @@ pub struct InitialWeights {
 #[derive(Debug)]
 enum Source {
     /// A checkpoint.
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     /// A folder in Hugging Face's form.
     HuggingFace(HuggingFaceModel),
 }
@@ -49,7 +49,7 @@ impl InitialWeights {
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let is_ours = [MANIFEST, CHECKPOINTS, LATEST].iter().any(|name| path.join(name).exists());
         let source = if is_ours {
-            Source::Checkpoint(Checkpoint::open(path)?)
+            Source::Checkpoint(Box::new(Checkpoint::open(path)?))
         } else {
             Source::HuggingFace(HuggingFaceModel::open(path)?)
         };
