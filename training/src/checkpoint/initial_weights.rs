@@ -36,7 +36,7 @@ enum Source {
     /// A checkpoint.
     Checkpoint(Box<Checkpoint>),
     /// A folder in Hugging Face's form.
-    HuggingFace(HuggingFaceModel),
+    HuggingFace(Box<HuggingFaceModel>),
 }
 
 impl InitialWeights {
@@ -51,7 +51,7 @@ impl InitialWeights {
         let source = if is_ours {
             Source::Checkpoint(Box::new(Checkpoint::open(path)?))
         } else {
-            Source::HuggingFace(HuggingFaceModel::open(path)?)
+            Source::HuggingFace(Box::new(HuggingFaceModel::open(path)?))
         };
         let fingerprint = match &source {
             Source::Checkpoint(checkpoint) => checkpoint.hash_of(MODEL).unwrap_or_default(),
