@@ -34,9 +34,9 @@ pub struct InitialWeights {
 #[derive(Debug)]
 enum Source {
     /// A checkpoint.
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     /// A folder in Hugging Face's form.
-    HuggingFace(HuggingFaceModel),
+    HuggingFace(Box<HuggingFaceModel>),
 }
 
 impl InitialWeights {
@@ -49,9 +49,9 @@ impl InitialWeights {
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let is_ours = [MANIFEST, CHECKPOINTS, LATEST].iter().any(|name| path.join(name).exists());
         let source = if is_ours {
-            Source::Checkpoint(Checkpoint::open(path)?)
+            Source::Checkpoint(Box::new(Checkpoint::open(path)?))
         } else {
-            Source::HuggingFace(HuggingFaceModel::open(path)?)
+            Source::HuggingFace(Box::new(HuggingFaceModel::open(path)?))
         };
         let fingerprint = match &source {
             Source::Checkpoint(checkpoint) => checkpoint.hash_of(MODEL).unwrap_or_default(),

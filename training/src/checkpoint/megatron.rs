@@ -100,8 +100,13 @@ impl MegatronDescription {
     const VERSION: u32 = 1;
 
     /// The folder of a rank, from the folder of this file on.
+    fn rank_folder(&self, rank: usize) -> String {
+        format!("iter_{:07}/mp_rank_{rank:02}", self.step)
+    }
+
+    /// The file of a rank, from the folder of this file on.
     fn rank_file(&self, rank: usize) -> String {
-        format!("iter_{:07}/mp_rank_{rank:02}/{RANK_FILE}", self.step)
+        format!("{}/{RANK_FILE}", self.rank_folder(rank))
     }
 }
 
@@ -145,8 +150,8 @@ pub fn reshard(
     for (rank, layout) in layouts.iter().enumerate() {
         let name = description.rank_file(rank);
         let path = folder.join(&name);
-        let parent = path.parent().expect("a file of a rank lies in its folder");
-        fs::create_dir_all(parent).map_err(|source| TrainError::io("create", parent, source))?;
+        let parent = folder.join(description.rank_folder(rank));
+        fs::create_dir_all(&parent).map_err(|source| TrainError::io("create", &parent, source))?;
         let summary = form.write(checkpoint, rank, layout, &path, observer)?;
         files.push(FileSummary { name, ..summary });
     }
@@ -274,8 +279,9 @@ impl<'a> MegatronForm<'a> {
         }
     }
 
-    /// The inverse of [`to_file`](Self::to_file).
-    fn from_file(&self, spec: &ParameterSpec, rank: usize, mut values: Vec<f32>) -> Vec<f32> {
+    /// A rank's part of a parameter from what its file has: the inverse of
+    /// [`to_file`](Self::to_file).
+    fn restored(&self, spec: &ParameterSpec, rank: usize, mut values: Vec<f32>) -> Vec<f32> {
         if let Some((rows, width)) = self.row_order(spec) {
             let mut ordered = vec![0.0; values.len()];
             for (&row, from) in rows.iter().zip(values.chunks_exact(width)) {
@@ -348,7 +354,7 @@ impl<'a> RankFiles<'a> {
         let mut whole = vec![0.0; spec.num_elements()];
         for (rank, map) in self.ranks.iter().enumerate() {
             let values = map.whole(&megatron_name(spec), &self.form.shape(spec, rank))?;
-            let local = self.form.from_file(spec, rank, values);
+            let local = self.form.restored(spec, rank, values);
             for run in spec.local_runs(rank, size) {
                 whole[run.logical_range()].copy_from_slice(&local[run.local_range()]);
             }
