@@ -218,11 +218,17 @@ fn shown(value: &Value, is_bytes: bool) -> String {
     }
 }
 
+/// A number beyond which nobody counts zeros: its power of ten is written.
+const LARGE: f64 = 1e12;
+
 /// A number with two decimals, or two figures where it is small; in full where it is short.
 fn rounded(number: f64) -> String {
     let full = number.to_string();
     if full.len() <= 6 {
         return full;
+    }
+    if number.abs() >= LARGE {
+        return format!("{number:.3e}");
     }
     let zeros = -number.abs().log10().floor();
     let decimals = if zeros.is_finite() && zeros > 1.0 { zeros as usize + 1 } else { 2 };
