@@ -17,7 +17,7 @@
 //! Cohen, Plaxton, Varvel 1996.) One source may always come: the lags `n·wᵢ − cᵢ` add up to 0, so
 //! with the next place one of them is positive.
 //!
-//! Shares are whole numbers of a period ([`Shares`]), and the arithmetic is exact. After a period
+//! Shares are whole numbers of a period (`shares.rs`), and the arithmetic is exact. After a period
 //! every lag is 0 and the sequence begins again, so it is a pure function of a sample's number. To
 //! find any place of it without walking there, the counts are noted at regular places of one period
 //! or, where that is longer, of the run: at most 65,536 notes, and from the nearest the rest is
