@@ -32,15 +32,18 @@ fn odd_model() -> Gpt2Config {
     }
 }
 
-/// The models of the tests by name, each with its sizes and a maker of its weights.
-fn models() -> [(&'static str, Gpt2Config, Box<dyn Fn() -> Weights + Sync>); 4] {
+/// Makes a model's weights.
+type MakeWeights = Box<dyn Fn() -> Weights + Sync>;
+
+/// The models of the tests by name, each with its sizes and its weights.
+fn models() -> [(&'static str, Gpt2Config, MakeWeights); 4] {
     let fixture = |name: &'static str, activation| {
         let read = move || Weights::Read(Tensors::read(name, "model.safetensors"));
-        (name, micro_gpt2::config(activation), Box::new(read) as Box<dyn Fn() -> Weights + Sync>)
+        (name, micro_gpt2::config(activation), Box::new(read) as MakeWeights)
     };
     let drawn = |name, seed, config| {
         let draw = move || Weights::Drawn(KeyedInit { seed });
-        (name, config, Box::new(draw) as Box<dyn Fn() -> Weights + Sync>)
+        (name, config, Box::new(draw) as MakeWeights)
     };
     let wide = Gpt2Config { hidden_size: 160, seq_length: 40, ..odd_model() };
     [

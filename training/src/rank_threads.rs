@@ -69,7 +69,7 @@ impl<W: Serve> RankThreads<W> {
                 let endpoint = endpoints[rank.index()].lock().ok().and_then(|mut slot| slot.take());
                 let endpoint: Endpoint<W> = endpoint.expect("each rank runs once");
                 let worker = build(&rank)?;
-                rank.tensor_parallel.collective().barrier("ranks.ready".into())?;
+                rank.tensor_parallel.collective().barrier("ranks.ready")?;
                 endpoint.serve(worker);
                 Ok(())
             })

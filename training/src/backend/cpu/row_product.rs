@@ -4,7 +4,7 @@
 //! alone comes out in other bits than the same row among others. Text that is generated must not
 //! depend on that. Here every number of the output is one chain of multiply-adds over the inner
 //! dimension, first to last, however rows and columns are shared out to caches and threads; or, for
-//! a transposed right side, one [`dot`] of two rows.
+//! a transposed right side, one product of two rows, taken by lanes.
 
 use rayon::prelude::*;
 
