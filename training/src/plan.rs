@@ -197,7 +197,7 @@ impl TrainConfig {
         self.check_checkpoints()?;
         let init_from = match &options.init_from {
             Some(path) => {
-                let weights = InitialWeights::open(path)?;
+                let weights = InitialWeights::open(path, observer)?;
                 weights.check(&model, &tokenizer)?;
                 Some(Arc::new(weights))
             }
