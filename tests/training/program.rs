@@ -172,7 +172,7 @@ fn run_without_numbers_ends_with_its_own_exit_code_and_keeps_its_checkpoint() {
     ] {
         let out = workbench.new_run();
         let run = train(&workbench, &out, &[&common[..], &flags].concat()).refused(3, message);
-        assert!(run.stderr.contains("the checkpoints before are kept"), "{}", run.stderr);
+        assert!(run.stderr.contains("The checkpoints before are kept"), "{}", run.stderr);
         assert_eq!(run.stderr.matches("error:").count(), 1, "{}", run.stderr);
         assert!(out.join("checkpoints/step-4/manifest.json").is_file());
         let dumps = fs::read_dir(&out).unwrap().filter(|entry| {
