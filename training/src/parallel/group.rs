@@ -63,7 +63,7 @@ impl TensorParallelGroup {
     /// # Panics
     ///
     /// When the ranks have come apart: unwinds to [`launch`](super::launch()), which returns the
-    /// [`CollectiveError`](super::collective::CollectiveError).
+    /// [`CollectiveError`].
     pub fn all_reduce<'a>(
         &self,
         message: impl Into<Message<'a>>,
