@@ -313,17 +313,17 @@ pub enum TrainError {
 
     /// What training computes is no number any more.
     #[error(
-        "step {step}: {found}; training cannot go on from here. {} tells where; the checkpoints \
-         before are kept",
-        dump.display()
+        "step {step}: {found}; training cannot go on from here.{} The checkpoints before are kept",
+        dump.as_ref().map(|dump| format!(" {} tells where.", dump.display())).unwrap_or_default()
     )]
     NonFinite {
         /// The step, counted from 1.
         step: u64,
         /// What was found in it.
         found: NonFinite,
-        /// The file that says which samples it took and where the numbers were lost.
-        dump: PathBuf,
+        /// The file that says which samples it took and where the numbers were lost, if it could be
+        /// written.
+        dump: Option<PathBuf>,
     },
 
     /// A loss scale is configured for a precision that has none.

@@ -194,7 +194,6 @@ impl TrainConfig {
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
 
-        self.check_checkpoints()?;
         let init_from = match &options.init_from {
             Some(path) => {
                 let weights = InitialWeights::open(path, observer)?;
@@ -256,6 +255,7 @@ impl TrainConfig {
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
         self.check_loss_scale()?;
+        self.check_checkpoints()?;
         self.warn_about_schedule();
         Ok(())
     }

@@ -106,7 +106,10 @@ pub struct ParametersByPart {
 /// takes 4, 4 and twice 4. Both are 16.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BytesPerRank {
-    /// Weights in the precision of the layers.
+    /// Weights in the precision of the layers. In mixed precision the division between weights,
+    /// gradients and optimizer is the usual one, 2 + 2 + 12 bytes of a parameter. Ranks on a CPU take
+    /// the same sum in another way: weights and summed gradients are `f32`, and layers round weights
+    /// as they use them.
     pub weights: u64,
     /// Gradients in the same precision.
     pub gradients: u64,
@@ -320,8 +323,17 @@ impl Sizes<'_> {
     /// every precision, and so are the gradients of a pass.
     fn peak_bytes_per_rank(&self) -> u64 {
         let parameters = self.parameters_per_rank();
-        let table = NUMBER_BYTES * self.vocabulary_rows() * self.model.hidden_size as u64;
-        (5 * NUMBER_BYTES * parameters + table).saturating_add(self.bytes_per_rank().activations)
+        let table = self.vocabulary_rows() * self.model.hidden_size as u64;
+        // Gradients that a backward pass has found and not yet added to the sums: all of them, or
+        // those of one layer or of the table.
+        let found = match self.recompute {
+            Recompute::None => parameters,
+            Recompute::Layer => {
+                (parameters - table).div_ceil(self.model.num_layers as u64).max(table)
+            }
+        };
+        let numbers = 4 * parameters + found + table;
+        (NUMBER_BYTES * numbers).saturating_add(self.bytes_per_rank().activations)
     }
 
     /// Everything that is exchanged in a micro-batch.
