@@ -199,7 +199,7 @@ impl TrainConfig {
 
         let init_from = match &options.init_from {
             Some(path) => {
-                let weights = InitialWeights::open(path)?;
+                let weights = InitialWeights::open(path, observer)?;
                 weights.check(&model, &tokenizer)?;
                 Some(Arc::new(weights))
             }

@@ -50,7 +50,7 @@ use crate::validation::validation_loss;
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
     let started = Instant::now();
     plan.check_memory(machine::memory_bytes())?;
-    let run = run_folder::prepare(plan)?; // this process's alone until it is dropped
+    let run = run_folder::prepare(plan, observer)?; // this process's alone until it is dropped
     let resumed = run.resumed.as_ref();
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
     if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {

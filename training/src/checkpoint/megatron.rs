@@ -99,6 +99,24 @@ pub struct MegatronDescription {
 impl MegatronDescription {
     const VERSION: u32 = 1;
 
+    /// Reads the description in `folder`, and looks at whether it can be one.
+    fn read(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(DESCRIPTION);
+        let description: Self = read_json(&path)?;
+        if description.version != Self::VERSION {
+            return Err(TrainError::CheckpointFile {
+                path,
+                what: "version",
+                expected: Self::VERSION.to_string(),
+                found: description.version.to_string(),
+            });
+        }
+        let Architecture::Gpt2(config) = &description.model;
+        config.check_tensor_parallel(description.tensor_parallel_size)?;
+        description.check_files(&path)?;
+        Ok(description)
+    }
+
     /// The folder of a rank, from the folder of this file on.
     fn rank_folder(&self, rank: usize) -> String {
         format!("iter_{:07}/mp_rank_{rank:02}", self.step)
@@ -108,6 +126,32 @@ impl MegatronDescription {
     fn rank_file(&self, rank: usize) -> String {
         format!("{}/{RANK_FILE}", self.rank_folder(rank))
     }
+
+    /// Demands that it lists the file of every rank once, and no other.
+    fn check_files(&self, path: &Path) -> Result<(), TrainError> {
+        let mut listed: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        listed.sort_unstable();
+        let mut expected: Vec<_> =
+            (0..self.tensor_parallel_size).map(|rank| self.rank_file(rank)).collect();
+        expected.sort_unstable();
+        if listed == expected {
+            return Ok(());
+        }
+        Err(TrainError::CheckpointFile {
+            path: path.to_owned(),
+            what: "files",
+            expected: expected.join(", "),
+            found: listed.join(", "),
+        })
+    }
+}
+
+/// The files of a folder that [`reshard`] made, as its description tells them.
+fn files_of(folder: &Path) -> Option<Vec<String>> {
+    let description = MegatronDescription::read(folder).ok()?;
+    let files = description.files.into_iter().map(|file| file.name);
+    let others = [DESCRIPTION, TRACKER].into_iter().chain(description.tokenizer.file_name());
+    Some(files.chain(others.map(str::to_owned)).collect())
 }
 
 /// Cuts the model of `checkpoint` into files for `size` tensor-parallel ranks, in the folder `out`.
@@ -129,8 +173,7 @@ pub fn reshard(
     config.check_tensor_parallel(size)?;
     let step = checkpoint.step();
     let iteration = format!("iter_{step:07}");
-    let names = [DESCRIPTION, TRACKER, weights_only::TOKENIZER, &iteration];
-    let output = OutputFolder::begin(out, existing, &names)?;
+    let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
     let folder = output.path();
     let tokenizer = checkpoint.tokenizer()?;
     let mut description = MegatronDescription {
@@ -182,25 +225,13 @@ pub fn merge(
         let found = "no megatron.json here, so no folder that `checkpoint reshard` made";
         return Err(TrainError::NoForeignModel { path: from.to_owned(), found });
     }
-    let description: MegatronDescription = read_json(&path)?;
-    if description.version != MegatronDescription::VERSION {
-        return Err(TrainError::CheckpointFile {
-            path,
-            what: "version",
-            expected: MegatronDescription::VERSION.to_string(),
-            found: description.version.to_string(),
-        });
-    }
-    let Architecture::Gpt2(config) = &description.model;
-    config.check_tensor_parallel(description.tensor_parallel_size)?;
-    for file in &description.files {
-        verify(from, file)?;
-    }
+    let description = MegatronDescription::read(from)?;
+    verify(from, &description.files, observer)?;
     let source = RankFiles::open(from, &description)?;
-    let (step, architecture) = (description.step, description.model.clone());
-    let weights = WeightsOnly { step, architecture, source: &source };
+    let weights = WeightsOnly { step: description.step, from, source: &source };
     let tokenizer = description.tokenizer.seen_from(from)?;
-    weights_only::write(&weights, |folder| Ok(tokenizer.kept_in(folder)?), out, existing, observer)
+    let describe = |folder: &Path| Ok((tokenizer.kept_in(folder)?, description.model.clone()));
+    weights_only::write(&weights, describe, out, existing, observer)
 }
 
 /// How a model's tensors look in the files of the ranks.
