@@ -193,7 +193,12 @@ fn list_rows(items: &[Value], indent: &str, rows: &mut Vec<(String, String)>) {
 }
 
 fn words_of(key: &str) -> String {
-    key.replace('_', " ")
+    // Two names that scripts read mean what the paper counts.
+    let paper = key.strip_suffix("_per_step").filter(|key| key.starts_with("all_reduce"));
+    match paper {
+        Some(key) => format!("{} of layers per micro-batch", key.replace('_', " ")),
+        None => key.replace('_', " "),
+    }
 }
 
 fn counts_bytes(key: &str) -> bool {

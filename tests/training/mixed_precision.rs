@@ -327,6 +327,6 @@ fn loss_scale_without_f16_and_impossible_scales_are_refused() {
     );
     assert_eq!(
         refused(|config| config.loss_scale.as_mut().unwrap().initial = 0.5),
-        "loss_scale.initial = 0.5: must be min or more"
+        "loss_scale.initial = 0.5: must lie between min and 2^100"
     );
 }

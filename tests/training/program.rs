@@ -153,6 +153,10 @@ fn faults_that_would_never_strike_are_refused() {
         &["--inject", "die@2:rank2", "--tp", "2"],
         "injected fault die@2:rank2: there is no rank 2; the run has 2, from rank 0 on",
     );
+    check_refused(
+        &["--inject", "sleep@2:rank0"],
+        "injected fault sleep@2:rank0: no other rank would miss it",
+    );
     check_refused(&["--inject", "nan@11"], "injected fault nan@11: the run has 10 steps");
 }
 

@@ -152,6 +152,9 @@ impl Faults {
                     format!("there is no rank {rank}; the run has {ranks}, from rank 0 on");
                 return Err(fault.refused(reason));
             }
+            if fault.kind == FaultKind::Sleep && ranks == 1 {
+                return Err(fault.refused("no other rank would miss it".to_owned()));
+            }
             if fault.first > train_steps {
                 return Err(fault.refused(format!("the run has {train_steps} steps")));
             }

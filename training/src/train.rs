@@ -144,7 +144,7 @@ where
             saves.finish(state.step, saved, rank)?
         }
     };
-    Ok(log.into_report(plan, state.step, newest))
+    Ok(log.into_report(plan, (state.step, state.updates()), newest))
 }
 
 /// What in a step ends the run: loss or gradient without a number, and no loss scale that could be
@@ -199,6 +199,7 @@ fn finished(
     info!("already at step {step} of {}", plan.train_steps);
     observer.skip(step);
     observer.finish();
+    let updates = checkpoint.state()?.updates;
     let ParallelDims { tensor, data } = checkpoint.written_by()?;
     if plan.options.log_samples && !SampleLog::is_complete(plan, step)? {
         SampleLog::open(plan, step)?;
@@ -206,7 +207,7 @@ fn finished(
     Ok(TrainReport {
         tensor_parallel_size: tensor,
         data_parallel_size: data,
-        ..log.into_report(plan, step, checkpoint.folder().to_owned())
+        ..log.into_report(plan, (step, updates), checkpoint.folder().to_owned())
     })
 }
 
