@@ -90,8 +90,10 @@ pub(crate) struct TrainArgs {
     /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
     /// begins one where OUT holds none. never refuses an OUT that holds a run. A path of another run
     /// folder begins a run in OUT that goes on where that one stood; one of OUT's own checkpoints
-    /// goes back to it, and sets later ones aside. Whatever it is, configuration and data have to be
-    /// the same but for --tp, --dp, micro-batches, validation and checkpoints.
+    /// goes back to it once, and sets later ones aside: repeated, the command goes on. Whatever it
+    /// is, configuration and data have to be the same, but for the sections parallel, recompute,
+    /// validation, checkpoint and logging, and for batch.micro_batch_size, data.repeat and
+    /// data.epoch_tokens.
     #[arg(
         long,
         value_name = "auto|never|PATH",

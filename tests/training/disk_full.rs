@@ -6,9 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use corpus::{Observer, Unit};
-use training::checkpoint::Checkpoint;
+use training::architecture::Architecture;
+use training::backend::Cpu;
+use training::checkpoint::{Checkpoint, Retention, Saved, Snapshot, TrainingState, save};
 use training::config::TrainConfig;
-use training::train;
+use training::model::Gpt2;
+use training::optim::{AdamW, Moments};
+use training::parallel::{ParallelDims, launch};
+use training::parameters::{KeyedInit, ParameterSpec};
+use training::{TrainError, train};
 
 use super::{MICRO, StopAfter, Workbench, logged, micro, number, set_layout, steps};
 
@@ -104,6 +110,65 @@ fn lines_that_a_full_disk_does_not_take_wait_and_end_no_run() {
     check_goes_on(&workbench, &run, 2, (1, 1));
 }
 
+/// Everywhere, for it needs no disk of its own: a checkpoint of more than any disk has.
+#[test]
+fn checkpoint_that_cannot_fit_is_not_begun_and_latest_keeps_its_name() {
+    let workbench = Workbench::new(101);
+    let plan = micro(|_| {}).validate(workbench.options(&workbench.new_run())).unwrap();
+    let Architecture::Gpt2(config) = &plan.architecture;
+    let checkpoints = workbench.new_run().join("checkpoints");
+    for ranks in [(1, 1), (2, 2)] {
+        let save = |step: u64, specs: &[ParameterSpec]| {
+            let dims = ParallelDims { tensor: ranks.0, data: ranks.1 };
+            let saved = launch(dims, |rank| {
+                let (group, table) = (&rank.tensor_parallel, config.parameters());
+                let source = KeyedInit { seed: plan.seed };
+                let model = Gpt2::<Cpu>::init(config, &source, group, &Default::default())?;
+                let moments = Moments::start(&table, group.rank(), group.size());
+                let snapshot = Snapshot {
+                    state: TrainingState {
+                        step,
+                        updates: step,
+                        samples_consumed: 4 * step,
+                        seed: plan.seed,
+                        loss_scaler: None,
+                    },
+                    architecture: &plan.architecture,
+                    tokenizer: &plan.tokenizer,
+                    config: &plan.config,
+                    data: &plan.data,
+                    init_from: None,
+                    specs,
+                    model: &model,
+                    optimizer: &AdamW::new(plan.optimizer.clone(), &table, moments, step),
+                };
+                save(&snapshot, &checkpoints, Retention::default(), &rank, || Ok(()))
+            });
+            saved.unwrap()
+        };
+        let table = config.parameters();
+        for saved in save(3, &table) {
+            assert!(matches!(saved, Saved::Whole(_)), "{saved:?}");
+        }
+        let mut huge = table.clone();
+        huge[0].shape[0] = 1 << 44;
+        let failed = save(6, &huge);
+        assert_eq!(failed.len(), ranks.0 * ranks.1);
+        let mut causes = Vec::new();
+        for saved in failed {
+            let Saved::Failed { cause, room } = saved else { panic!("{saved:?}") };
+            assert!(room.free.is_some_and(|free| free < room.needed), "{room}");
+            causes.extend(cause);
+        }
+        assert!(matches!(causes[..], [TrainError::NoRoom { .. }]), "told once: {causes:?}");
+        let latest = fs::read_to_string(checkpoints.join("latest")).unwrap();
+        assert_eq!(latest, "step-3\n");
+        assert!(!checkpoints.join("step-6").exists());
+        assert!(!checkpoints.join(".step-6.partial").exists());
+        assert_eq!(Checkpoint::open(&checkpoints).unwrap().step(), 3);
+    }
+}
+
 #[test]
 fn disk_without_room_is_known_before_anything_is_written() {
     let workbench = Workbench::new(101);
@@ -133,6 +198,7 @@ fn disk_without_room_is_known_before_anything_is_written() {
     let (told, messages) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     if !told.contains("code ") {
+        // The check itself is tested above; this is the real thing.
         println!("skipped: this user mounts no disk: {messages}");
         return;
     }

@@ -358,9 +358,9 @@ pub enum TrainError {
         found: &'static str,
     },
 
-    /// A run has checkpoints, but none of them can be opened.
+    /// A run has checkpoints, but each is broken or another run's.
     #[error(
-        "{}: none of the run's checkpoints can be opened; the newest: {source}. \
+        "{}: none of the checkpoints there can be gone on from; the newest: {source}. \
          Mend one, or pass --overwrite to begin the run again",
         path.display()
     )]
@@ -513,7 +513,7 @@ pub enum TrainError {
     CheckpointFile {
         /// The file, or the checkpoint's folder.
         path: PathBuf,
-        /// What differs: `bytes`, `xxh3-128`, `version`, `step`, `seed`, `samples consumed`.
+        /// What differs: `bytes`, `xxh3-128`, `version`, `files`, `step`, `seed`, `samples consumed`.
         what: &'static str,
         /// What the manifest says.
         expected: String,

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::weights_only::TOKENIZER;
-use super::{CHECKPOINTS, Checkpoint, HuggingFaceModel, LATEST, MANIFEST, MODEL};
+use super::{Checkpoint, HuggingFaceModel, MANIFEST, MODEL, folder_of_checkpoints};
 use crate::TrainError;
 use crate::model::Gpt2Config;
 use crate::parameters::{ParameterSource, ParameterSpec};
@@ -52,7 +52,7 @@ impl InitialWeights {
     ///
     /// When it is none of them, or not whole; [`TrainError::Stopped`] when the observer asks to stop.
     pub fn open(path: &Path, observer: &dyn Observer) -> Result<Self, TrainError> {
-        let is_ours = [MANIFEST, CHECKPOINTS, LATEST].iter().any(|name| path.join(name).exists());
+        let is_ours = path.join(MANIFEST).exists() || folder_of_checkpoints(path).is_some();
         let source = if is_ours {
             Source::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?))
         } else {

@@ -10,6 +10,8 @@
 //!     state.json              step, updates, samples consumed, seed, loss scale
 //!     tokenizer.json          the tokenizer, where it is none that the program has built in
 //!     manifest.json           model, tokenizer, size and xxh3-128 of every file; written last
+//! RUN/checkpoints/superseded-step-N   a whole one that was set aside: the run went back, or it is another's
+//! RUN/checkpoints/broken-step-N       one that the run passed over; goes when step N is saved again
 //! ```
 //!
 //! Nothing in it depends on how many ranks wrote it: each writes its slices at their places in the
