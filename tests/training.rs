@@ -28,7 +28,7 @@ mod trace;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corpus::tokenizer::{EncodeScratch, Encoded, Sink, Tokenizer};
 use corpus::{CorpusError, DataFolder, DataManifest, Existing, Observer, Silent, Unit};
@@ -248,19 +248,25 @@ fn relative_difference(left: &[f64], right: &[f64]) -> f64 {
 struct StopAfter {
     steps: u64,
     done: AtomicU64,
+    /// Whether what is heard of are steps: not the bytes of a checkpoint that is read before.
+    counts: AtomicBool,
 }
 
 impl StopAfter {
     fn new(steps: u64) -> Self {
-        Self { steps, done: AtomicU64::new(0) }
+        Self { steps, done: AtomicU64::new(0), counts: AtomicBool::new(false) }
     }
 }
 
 impl Observer for StopAfter {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn begin(&self, _stage: &str, _total: Option<u64>, unit: Unit) {
+        self.counts.store(unit == Unit::Steps, Ordering::SeqCst);
+    }
 
     fn advance(&self, amount: u64) {
-        self.done.fetch_add(amount, Ordering::SeqCst);
+        if self.counts.load(Ordering::SeqCst) {
+            self.done.fetch_add(amount, Ordering::SeqCst);
+        }
     }
 
     fn finish(&self) {}

@@ -54,14 +54,14 @@ fn write_expected(path: &Path, tokens: &[i64], logits: &[f32]) {
     serialize_to_file(views, None, path).unwrap();
 }
 
-/// Runs `transformers/check.py` with `words`.
-fn python(interpreter: &str, words: &[&Path]) {
+/// Runs `transformers/check.py` with `words`, and returns what it found.
+fn python(interpreter: &str, words: &[&Path]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transformers/check.py");
     let output = Command::new(interpreter).arg(script).args(words).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{messages}");
-    println!("{said}");
+    said
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn transformers_computes_what_this_program_does_both_ways() {
     });
     fs::write(dir.path("texts.json"), json!(encoded).to_string()).unwrap();
     let (expected, texts) = (dir.path("expected.safetensors"), dir.path("texts.json"));
-    python(&interpreter, &[Path::new("out"), &exported, &expected, &texts]);
+    println!("{}", python(&interpreter, &[Path::new("out"), &exported, &expected, &texts]));
 
     // Our own folder loads as it is, too.
-    python(&interpreter, &[Path::new("out"), checkpoint.folder(), &expected]);
+    println!("{}", python(&interpreter, &[Path::new("out"), checkpoint.folder(), &expected]));
 
     // In: models that transformers writes, in one file and in several.
     let made = dir.path("made");

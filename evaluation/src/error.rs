@@ -121,7 +121,17 @@ pub enum EvalError {
     Corpus(#[from] corpus::CorpusError),
     /// The checkpoint or the model failed.
     #[error(transparent)]
-    Model(#[from] TrainError),
+    Model(TrainError),
+}
+
+/// A request to stop is one error, wherever it was heard.
+impl From<TrainError> for EvalError {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Stopped => Self::Stopped,
+            other => Self::Model(other),
+        }
+    }
 }
 
 impl EvalError {

@@ -16,7 +16,7 @@ use crate::summary::TaskSummary;
 /// When the checkpoint or a test set cannot be read, a setting does not fit the model, the model
 /// fails or gives a loss that is no number, or `observer` asks to stop. Nothing is reported then.
 pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, EvalError> {
-    let mut model = EvaluatedModel::open(plan)?;
+    let mut model = EvaluatedModel::open(plan, observer)?;
     let ModelIdentity { checkpoint, step, .. } = &model.identity;
     info!(checkpoint = %checkpoint.display(), step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());

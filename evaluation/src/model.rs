@@ -75,9 +75,10 @@ impl EvaluatedModel {
     /// # Errors
     ///
     /// When the checkpoint cannot be read or does not split over the ranks, or its tokenizer is not
-    /// found or is not the one that the model was trained with.
-    pub fn open(plan: &EvalPlan) -> Result<Self, EvalError> {
-        let checkpoint = Checkpoint::open(&plan.checkpoint)?;
+    /// found or is not the one that the model was trained with; when `observer`, which hears how far
+    /// the reading is, asks to stop.
+    pub fn open(plan: &EvalPlan, observer: &dyn Observer) -> Result<Self, EvalError> {
+        let checkpoint = Checkpoint::open_observed(&plan.checkpoint, observer)?;
         let identity = ModelIdentity::new(&checkpoint)?;
         let scorer = Scorer::new(&identity.config, checkpoint, plan.tensor_parallel_size)?;
         Ok(Self { identity, scorer })

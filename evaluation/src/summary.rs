@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use corpus::Observer;
 use serde::Serialize;
 use training::checkpoint::Checkpoint;
 use training::model::Gpt2Config;
@@ -56,14 +57,15 @@ pub struct TaskSummary {
 }
 
 impl EvalPlan {
-    /// What the plan amounts to. Reads the checkpoint's manifest and the test sets, and runs
-    /// nothing.
+    /// What the plan amounts to. Reads the checkpoint and the test sets, and runs nothing.
     ///
     /// # Errors
     ///
-    /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model.
-    pub fn summary(&self) -> Result<EvalSummary, EvalError> {
-        let model = ModelIdentity::new(&Checkpoint::open(&self.checkpoint)?)?;
+    /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model, or that
+    /// `observer` asks to stop.
+    pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
+        let checkpoint = Checkpoint::open_observed(&self.checkpoint, observer)?;
+        let model = ModelIdentity::new(&checkpoint)?;
         let ranks = self.tensor_parallel_size.get();
         model.config.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));

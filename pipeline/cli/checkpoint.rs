@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use corpus::CorpusError;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 use training::TrainError;
@@ -141,9 +140,9 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     match &args.command {
-        CheckpointCommand::Show { checkpoint } => show(checkpoint, global)?,
+        CheckpointCommand::Show { checkpoint } => show(checkpoint, global, progress)?,
         CheckpointCommand::Export { hf, checkpoint, overwrite } => {
-            let checkpoint = Checkpoint::open(checkpoint)?;
+            let checkpoint = open(checkpoint, progress)?;
             let exported = checkpoint::export(&checkpoint, hf, existing(*overwrite), progress)
                 .map_err(failure)
                 .context("cannot export the model")?;
@@ -164,7 +163,7 @@ pub(crate) fn run(
         }
         CheckpointCommand::Reshard { from, out, tp, checkpoint_version, overwrite, .. } => {
             let Some(tp) = tp else { bail!(Usage(anyhow!("--tp N is needed without --merge"))) };
-            let checkpoint = Checkpoint::open(from)?;
+            let checkpoint = open(from, progress)?;
             let order = checkpoint_version.map_or_else(QkvOrder::default, QkvOrder::from);
             let existing = existing(*overwrite);
             let written =
@@ -196,11 +195,16 @@ fn existing(overwrite: bool) -> Existing {
 /// What to tell about work that did not come to its end.
 fn failure(error: TrainError) -> anyhow::Error {
     match error {
-        TrainError::Corpus(CorpusError::Stopped) => {
+        TrainError::Stopped => {
             anyhow!("stopped by a signal: nothing was written. The same command begins again")
         }
         error => error.into(),
     }
+}
+
+/// Opens a checkpoint, every file of which is read for it.
+fn open(path: &Path, progress: &Progress) -> anyhow::Result<Checkpoint> {
+    Checkpoint::open_observed(path, progress).map_err(failure)
 }
 
 fn row(name: &str, value: String) -> Vec<String> {
@@ -208,8 +212,8 @@ fn row(name: &str, value: String) -> Vec<String> {
 }
 
 /// What a checkpoint is; opening it has verified every file.
-fn show(path: &Path, global: &GlobalArgs) -> anyhow::Result<()> {
-    let checkpoint = Checkpoint::open(path)?;
+fn show(path: &Path, global: &GlobalArgs, progress: &Progress) -> anyhow::Result<()> {
+    let checkpoint = open(path, progress)?;
     let manifest = checkpoint.manifest();
     let model = checkpoint.model_config();
     let parameters: u64 = model.parameters().iter().map(|spec| spec.num_elements() as u64).sum();

@@ -193,7 +193,12 @@ fn list_rows(items: &[Value], indent: &str, rows: &mut Vec<(String, String)>) {
 }
 
 fn words_of(key: &str) -> String {
-    key.replace('_', " ")
+    // Two names that scripts read mean what the paper counts.
+    let paper = key.strip_suffix("_per_step").filter(|key| key.starts_with("all_reduce"));
+    match paper {
+        Some(key) => format!("{} of layers per micro-batch", key.replace('_', " ")),
+        None => key.replace('_', " "),
+    }
 }
 
 fn counts_bytes(key: &str) -> bool {
@@ -218,11 +223,17 @@ fn shown(value: &Value, is_bytes: bool) -> String {
     }
 }
 
+/// A number beyond which nobody counts zeros: its power of ten is written.
+const LARGE: f64 = 1e12;
+
 /// A number with two decimals, or two figures where it is small; in full where it is short.
 fn rounded(number: f64) -> String {
     let full = number.to_string();
     if full.len() <= 6 {
         return full;
+    }
+    if number.abs() >= LARGE {
+        return format!("{number:.3e}");
     }
     let zeros = -number.abs().log10().floor();
     let decimals = if zeros.is_finite() && zeros > 1.0 { zeros as usize + 1 } else { 2 };

@@ -110,7 +110,7 @@ pub(crate) fn run(
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
         }
-        written.print(&plan.summary()?, global)?;
+        written.print(&plan.summary(progress).map_err(failure)?, global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let out = match &args.out {

@@ -85,6 +85,7 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Stopped => STOPPED,
         TrainError::NotSaved { .. }
+        | TrainError::LogGone { .. }
         | TrainError::NoRoom { .. }
         | TrainError::Collective(_)
         | TrainError::RankPanicked { .. }

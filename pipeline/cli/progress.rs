@@ -74,7 +74,8 @@ impl Progress {
             .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| {
                 let own = ["pipeline", "corpus", "curation", "training", "evaluation"];
                 let directives: Vec<_> = own.iter().map(|name| format!("{name}={level}")).collect();
-                EnvFilter::new(format!("warn,{}", directives.join(",")))
+                // ptr_hash, on which the tokenizer is built, warns of its own tries.
+                EnvFilter::new(format!("warn,ptr_hash=off,{}", directives.join(",")))
             }))
             .with_writer(AboveBars(bars.clone()))
             .with_ansi(style == Style::Bar)

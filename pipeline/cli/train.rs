@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use training::data::WeightedPath;
 use training::{
-    FINAL_STEPS, Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
+    Fault, PlanSummary, Resume, RunOptions, TrainConfig, TrainPlan, TrainReport, train,
 };
 
 use crate::config::{self, Override, Resolved};
@@ -100,8 +100,8 @@ pub(crate) struct TrainArgs {
     )]
     resume: String,
 
-    /// Go on though [schedule] or [optimizer] differ from the run's so far; the change is logged and
-    /// kept in OUT/run.json.
+    /// Go on though the sections schedule or optimizer differ from the run's so far; the change is
+    /// logged and kept in OUT/run.json.
     #[arg(long)]
     override_schedule: bool,
 
@@ -233,7 +233,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         true => format!("{} of {}", count(report.steps), count(plan.train_steps)),
         false => count(report.steps),
     };
-    let mut text = output::table(&[
+    let mut rows = vec![
         row("parameters", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
         row("data-parallel size", report.data_parallel_size.to_string()),
@@ -241,14 +241,18 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         row("tokens", count(report.tokens)),
         row("first loss", loss(report.first_loss)),
         row(
-            &format!("final loss, mean of {} steps", report.steps.min(FINAL_STEPS as u64)),
+            &format!("final loss, mean of {} steps", report.final_loss_steps),
             loss(report.final_loss),
         ),
         row("validation loss", loss(report.validation_loss)),
         row("tokens per second", speed(report.tokens_per_second)),
         row("seconds", format!("{:.1}", report.seconds)),
         row("checkpoint", report.checkpoint.display().to_string()),
-    ]);
+    ];
+    if report.skipped > 0 {
+        rows.insert(4, row("skipped steps, for overflows", count(report.skipped)));
+    }
+    let mut text = output::table(&rows);
     if report.stopped {
         let without = match plan.options.resume {
             Resume::Overwrite => " without --overwrite",

@@ -1,10 +1,15 @@
 //! `pipeline checkpoint`: what it shows, writes and refuses, and models that go around through other
 //! programs' forms.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
 
 use super::tiny_run;
-use crate::support::{pipeline, pipeline_in, read_json};
+use crate::support::{Dir, pipeline, pipeline_in, program, read_json};
 
 #[test]
 fn checkpoint_is_shown_once_it_is_verified() {
@@ -101,4 +106,108 @@ fn help_of_each_part_teaches_it() {
     }
     let help = pipeline(["checkpoint", "--help"]).success().stdout;
     assert!(help.contains("pipeline checkpoint export --hf exported runs/tiny"), "{help}");
+}
+
+/// Has `line` stopped by a signal when it comes to `stage`; returns its exit code and messages.
+fn stopped_in(dir: &Dir, line: &str, stage: &str) -> (Option<i32>, String) {
+    let mut command = program();
+    command.current_dir(dir.path("")).args(line.split_whitespace());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains(stage) {
+        assert!(messages.read_line(&mut seen).unwrap() > 0, "ended before {stage:?}:\n{seen}");
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    messages.read_to_string(&mut seen).unwrap();
+    (child.wait().unwrap().code(), seen)
+}
+
+/// Writes a model of Hugging Face's form with `layers` layers, whose file holds nothing but zeros
+/// behind its header.
+fn write_hollow_model(folder: &Path, layers: usize) {
+    let width = 1024;
+    let mut shapes = vec![
+        ("wte.weight".to_owned(), vec![50_257, width]),
+        ("wpe.weight".to_owned(), vec![16, width]),
+        ("ln_f.weight".to_owned(), vec![width]),
+        ("ln_f.bias".to_owned(), vec![width]),
+    ];
+    for layer in 0..layers {
+        for (name, shape) in [
+            ("ln_1.weight", vec![width]),
+            ("ln_1.bias", vec![width]),
+            ("attn.c_attn.weight", vec![width, 3 * width]),
+            ("attn.c_attn.bias", vec![3 * width]),
+            ("attn.c_proj.weight", vec![width, width]),
+            ("attn.c_proj.bias", vec![width]),
+            ("ln_2.weight", vec![width]),
+            ("ln_2.bias", vec![width]),
+            ("mlp.c_fc.weight", vec![width, 4 * width]),
+            ("mlp.c_fc.bias", vec![4 * width]),
+            ("mlp.c_proj.weight", vec![4 * width, width]),
+            ("mlp.c_proj.bias", vec![width]),
+        ] {
+            shapes.push((format!("h.{layer}.{name}"), shape));
+        }
+    }
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in shapes {
+        let begin = end;
+        end += 4 * shape.iter().product::<usize>();
+        let entry = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, end] });
+        header.insert(name, entry);
+    }
+    let header = json!(header).to_string();
+    fs::create_dir_all(folder).unwrap();
+    let mut file = File::create(folder.join("model.safetensors")).unwrap();
+    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    file.set_len((8 + header.len() + end) as u64).unwrap();
+    let config = json!({
+        "model_type": "gpt2", "n_layer": layers, "n_embd": width, "n_head": 16, "n_positions": 16,
+        "vocab_size": 50_257, "eos_token_id": 50_256,
+    });
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+}
+
+#[test]
+fn signal_ends_the_work_and_leaves_nothing() {
+    let dir = tiny_run();
+    // Gigabytes to write, which the first signal cuts short.
+    write_hollow_model(&dir.path("hollow"), 48);
+    // Gigabytes to read, of which the disk holds next to nothing.
+    let newest = dir.path("run/checkpoints/step-3");
+    let manifest = newest.join("manifest.json");
+    let mut value = read_json(&manifest);
+    for file in value["files"].as_array_mut().unwrap() {
+        if file["name"] == "model.safetensors" {
+            file["bytes"] = json!(8_u64 << 30);
+        }
+    }
+    fs::write(&manifest, value.to_string()).unwrap();
+    let model = File::options().write(true).open(newest.join("model.safetensors")).unwrap();
+    model.set_len(8 << 30).unwrap();
+
+    for (line, stage) in [
+        ("checkpoint import hollow out --tokenizer gpt2", "weights: "),
+        ("checkpoint export --hf out run", "verify checkpoint: "),
+        ("checkpoint reshard --tp 2 run out", "verify checkpoint: "),
+        ("checkpoint show run", "verify checkpoint: "),
+    ] {
+        let (code, messages) = stopped_in(&dir, line, stage);
+        assert_eq!(code, Some(1), "{line}: {messages}");
+        assert!(messages.contains("stopped by a signal: nothing was written"), "{messages}");
+        assert!(!dir.path("out").exists() && !dir.path(".out.partial").exists(), "{line}");
+    }
+    for (line, code, message) in [
+        ("train --config train.toml --data data --out run", 75, "stopped by a signal before the"),
+        ("eval --checkpoint run --task wikitext103 --data test.tokens", 1, "there is no result"),
+        ("generate --checkpoint run --prompt a", 1, "stopped by a signal before the first token"),
+    ] {
+        let (found, messages) = stopped_in(&dir, line, "verify checkpoint: ");
+        assert_eq!(found, Some(code), "{line}: {messages}");
+        assert!(messages.contains(message), "{messages}");
+    }
 }

@@ -3,7 +3,7 @@
 use burn::tensor::{bf16, f16};
 use training::backend::{Activation, Precision};
 use training::backend::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm,
+    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, matmul,
 };
 use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 
@@ -97,4 +97,65 @@ fn fused_operations_compute_in_f32_and_round_once() {
 #[test]
 fn attention_probabilities_of_16_bits_are_those_of_f32_rounded() {
     check([2, 3, SEQ, SEQ], |scores, _| causal_softmax(scores, 0.3, None));
+}
+
+/// `rows × columns` numbers of `lhs · rhs` in f64.
+fn product(lhs: &[f32], rhs: &[f32], depth: usize, columns: usize) -> Vec<f64> {
+    lhs.chunks_exact(depth)
+        .flat_map(|row| {
+            (0..columns).map(move |column| {
+                let terms = row.iter().zip(rhs[column..].iter().step_by(columns));
+                terms.map(|(&left, &right)| f64::from(left) * f64::from(right)).sum()
+            })
+        })
+        .collect()
+}
+
+/// Long sums whose partial sums no 16 bits hold: all terms are positive, and 4,096 of them.
+#[test]
+fn products_of_16_bits_are_added_up_in_f32_and_rounded_once() {
+    let (rows, depth, columns) = (3, 4_096, 5);
+    let positive = |seed: u32, count: usize| -> Vec<f32> {
+        made_up(seed, count).iter().map(|value| value.abs() + 0.1).collect()
+    };
+    for precision in HALVES {
+        let round = |values: Vec<f32>| -> Vec<f32> {
+            values.into_iter().map(|value| rounded(value, precision)).collect()
+        };
+        let left = round(positive(1, rows * depth));
+        let (weight, alpha) = (positive(2, depth * columns), 0.25);
+        let lhs: T<2> = convert(crate::tensors::leaf(&left, [rows, depth]), precision);
+        let rhs: T<2> = crate::tensors::leaf(&weight, [depth, columns]);
+        let output = matmul(lhs, rhs.clone(), alpha);
+        let exact = product(&left, &round(weight), depth, columns);
+        let unit = if precision == Precision::F16 { 2_f64.powi(-11) } else { 2_f64.powi(-8) };
+        for (found, exact) in widened(output.clone()).iter().zip(&exact) {
+            let error = (f64::from(*found) - alpha * exact).abs() / (alpha * exact);
+            assert!(error < 1.01 * unit, "{precision:?}: off by {error:e}, a rounding is {unit:e}");
+        }
+        // The weight's gradient adds up over the rows and stays f32.
+        let upstream = round(positive(3, rows * columns));
+        let weighted = convert(output, Precision::F32) * constant(&upstream, [rows, columns]);
+        let grads = weighted.sum().backward();
+        let found = values(rhs.grad(&grads).unwrap());
+        for (place, found) in found.iter().enumerate() {
+            let (input, column) = (place / columns, place % columns);
+            let terms = (0..rows).map(|row| {
+                f64::from(left[row * depth + input]) * f64::from(upstream[row * columns + column])
+            });
+            let exact = alpha * terms.sum::<f64>();
+            assert!((f64::from(*found) - exact).abs() < 1e-6 * exact, "{precision:?} at {place}");
+        }
+    }
+}
+
+/// The scores' scale comes before they are rounded, or those of f16 would be infinite.
+#[test]
+fn scaled_products_of_f16_overflow_only_where_their_result_does() {
+    let depth = 128;
+    let long = convert(crate::tensors::leaf::<2>(&vec![30.0; depth], [1, depth]), Precision::F16);
+    let other = convert(crate::tensors::leaf::<2>(&vec![30.0; depth], [depth, 1]), Precision::F16);
+    let scaled = matmul(long.clone(), other.clone(), (depth as f64).powf(-0.5));
+    assert!((widened(scaled)[0] - 10_182.3).abs() < 8.0);
+    assert!(widened(matmul(long, other, 1.0))[0].is_infinite());
 }

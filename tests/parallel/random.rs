@@ -1,6 +1,12 @@
 //! Draws by key.
 
-use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite, KeyedNormal, philox4x32};
+use training::backend::{causal_softmax, dropout};
+use training::parallel::random::{
+    DropoutKey, DropoutMask, DropoutSite, KeyedDropout, KeyedNormal, philox4x32,
+};
+use training::parallel::{ParallelDims, launch};
+
+use crate::tensors::{constant, values};
 
 #[test]
 fn philox_gives_the_published_words() {
@@ -73,4 +79,35 @@ fn a_rank_draws_the_masks_of_its_own_heads() {
     let all = mask(DropoutSite::AttentionProbabilities, 0, 1);
     let second_half = all.with_first_head(4);
     assert_eq!(draws(&all, 5, 6), draws(&second_half, 5, 2));
+}
+
+/// What a rank of a grid of two by two drops: of an activation that all ranks of a copy hold, and of
+/// the attention probabilities of its own heads.
+#[test]
+fn ranks_of_a_copy_drop_the_same_of_what_they_share_and_all_else_differs() {
+    const SAMPLES: u64 = 4;
+    let (seq, width, heads) = (8, 16, 4);
+    let drawn = launch(ParallelDims { tensor: 2, data: 2 }, |rank| {
+        let share = rank.data_parallel.share(SAMPLES);
+        let key = DropoutKey { seed: 7, step: 3, first_sample: share.start };
+        let samples = (share.end - share.start) as usize;
+        let drop =
+            |site| KeyedDropout { site, layer: 1, probability: 0.3 }.mask(Some(&key)).unwrap();
+        let ones = |count: usize| vec![1.0; count];
+        let activation = constant(&ones(samples * seq * width), [samples, seq, width]);
+        let activation = dropout(activation, Some(drop(DropoutSite::MlpOutput)));
+        let own_heads = heads / rank.tensor_parallel.size();
+        let mask = drop(DropoutSite::AttentionProbabilities)
+            .with_first_head(rank.tensor_parallel.rank() * own_heads);
+        let scores =
+            constant(&ones(samples * own_heads * seq * seq), [samples, own_heads, seq, seq]);
+        let probabilities = causal_softmax(scores, 1.0, Some(mask));
+        Ok((values(activation), values(probabilities)))
+    })
+    .unwrap();
+    let [first, second, other, last] = &drawn[..] else { panic!("four ranks") };
+    assert!(first.0 == second.0 && other.0 == last.0, "replicated within a copy");
+    assert!(first.0 != other.0, "another copy has other samples");
+    assert!(first.1 != second.1 && other.1 != last.1, "each rank has heads of its own");
+    assert!(first.1 != other.1 && second.1 != last.1);
 }

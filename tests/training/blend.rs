@@ -97,6 +97,14 @@ fn folder_weight_is_divided_between_its_sources() {
 }
 
 #[test]
+fn weights_whose_sum_no_number_holds_have_their_shares_all_the_same() {
+    for weights in [[1e308, 1e308], [1e-320, 1e-320], [f64::MAX, f64::MAX]] {
+        let blend = blend(&weights, 1_000);
+        assert_eq!(blend.counts(1_000), [500, 500], "{weights:?}");
+    }
+}
+
+#[test]
 fn weights_without_a_common_denominator_are_rounded_by_less_than_a_sample() {
     let weights = [std::f64::consts::PI, std::f64::consts::E, 1.0 / 3.0, 1e-9];
     let blend = blend(&weights, 3_000_000_000);

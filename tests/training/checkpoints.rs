@@ -224,7 +224,131 @@ fn checkpoint_of_another_run_is_passed_over() {
         assert_eq!(training::train(&plan, &super::StopAfter::new(10)).unwrap().steps, 10);
         assert_eq!(logged(&run, "loss"), whole, "{field}");
         assert_ne!(fs::read_to_string(&path).unwrap(), state.to_string(), "written again");
+        // It is whole, and somebody's: it is kept under another name.
+        let name = if field == "seed" { "superseded-step-10" } else { "superseded-step-10-2" };
+        let aside = run.join("checkpoints").join(name).join("state.json");
+        assert_eq!(fs::read_to_string(aside).unwrap(), state.to_string());
     }
+}
+
+#[test]
+fn names_that_lead_out_of_the_folder_are_refused() {
+    let (workbench, run, folder) = trained(|_| {});
+    let manifest = folder.join("manifest.json");
+    let whole = fs::read(&manifest).unwrap();
+    let secret = run.join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let absolute = secret.display().to_string();
+    for name in ["../../secret", &absolute, "..", "sub/state.json", "manifest.json", "state.json"] {
+        let mut value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+        let mut entry = serde_json::to_value(FileSummary::of(&secret).unwrap()).unwrap();
+        entry["name"] = name.into();
+        value["files"].as_array_mut().unwrap().push(entry);
+        fs::write(&manifest, value.to_string()).unwrap();
+        let error = Checkpoint::open(&folder).unwrap_err().to_string();
+        let message = "manifest.json: files: expected names in this folder, each once, found ";
+        assert!(error.contains(message) && error.ends_with(name), "{error}");
+        let out = workbench.new_run();
+        let resume = training::Resume::From(folder.clone());
+        let options = training::RunOptions { resume, ..workbench.options(&out) };
+        let plan = micro(|_| {}).validate(options).unwrap();
+        training::train(&plan, &corpus::Silent).unwrap_err();
+        assert!(!out.join("checkpoints").exists());
+    }
+    let mut value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    value["files"].as_array_mut().unwrap().retain(|file| file["name"] != "model.safetensors");
+    fs::write(&manifest, value.to_string()).unwrap();
+    let error = Checkpoint::open(&folder).unwrap_err().to_string();
+    assert!(
+        error.contains("files: expected model.safetensors, found a list without it"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+}
+
+#[test]
+fn manifest_that_was_changed_is_not_believed() {
+    let (_workbench, run, folder) = trained(|_| {});
+    let path = folder.join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    for (written, changed, message) in [
+        (
+            "\"num_attention_heads\": 4",
+            "\"num_attention_heads\": 2",
+            "num_attention_heads is 4 there and 2 here",
+        ),
+        (
+            "\"activation\": \"gelu\"",
+            "\"activation\": \"gelu_tanh\"",
+            "activation is \"gelu\" there",
+        ),
+        ("\"eod\": 100", "\"eod\": 10", "tokenizer.eod is 100 there and 10 here"),
+    ] {
+        assert!(manifest.contains(written), "{manifest}");
+        fs::write(&path, manifest.replace(written, changed)).unwrap();
+        let error = Checkpoint::open(&run).unwrap_err().to_string();
+        assert!(error.contains("manifest.json: not the model of config.json"), "{error}");
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn run_whose_newest_checkpoints_are_broken_opens_at_the_one_before() {
+    let (_workbench, run, folder) = trained(every_step);
+    let checkpoints = run.join("checkpoints");
+    let opened = || Checkpoint::open(&run).map(|it| it.step());
+    fs::write(folder.join("model.safetensors"), "broken").unwrap();
+    assert_eq!(opened().unwrap(), 9, "latest names a broken one");
+    fs::remove_file(checkpoints.join("latest")).unwrap();
+    fs::remove_file(checkpoints.join("step-9/state.json")).unwrap();
+    assert_eq!(opened().unwrap(), 8, "and without latest");
+    assert_eq!(Checkpoint::open(&checkpoints).unwrap().step(), 8);
+    for step in 1..9 {
+        fs::remove_dir_all(checkpoints.join(format!("step-{step}"))).unwrap();
+    }
+    let error = opened().unwrap_err().to_string();
+    assert!(error.contains("step-10/model.safetensors: bytes: expected "), "{error}");
+}
+
+#[test]
+fn disk_that_does_not_answer_is_no_broken_checkpoint() {
+    let (workbench, run, folder) = trained(every_step);
+    let model = folder.join("model.safetensors");
+    fs::remove_file(&model).unwrap();
+    std::os::unix::fs::symlink("model.safetensors", &model).unwrap(); // leads in circles
+    let plan = micro(every_step).validate(workbench.options(&run)).unwrap();
+    for error in [
+        training::train(&plan, &corpus::Silent).unwrap_err().to_string(),
+        Checkpoint::open(&run).unwrap_err().to_string(),
+    ] {
+        assert!(error.contains("cannot read ") && error.contains("step-10/model"), "{error}");
+    }
+    assert!(folder.exists());
+}
+
+#[test]
+fn broken_checkpoints_that_were_passed_over_take_no_good_ones_place() {
+    let (workbench, run, _) = trained(every_step);
+    for step in 8..=10 {
+        let folder = run.join(format!("checkpoints/step-{step}"));
+        fs::write(folder.join("model.safetensors"), "broken").unwrap();
+    }
+    let config = micro(|config| {
+        config.checkpoint.interval_steps = NonZeroU64::new(2);
+        config.checkpoint.keep_last = NonZeroUsize::new(2);
+    });
+    workbench.train_into(&run, config);
+    let mut names: Vec<_> = fs::read_dir(run.join("checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["broken-step-9", "latest", "step-10", "step-8"]);
+    // Whoever begins again wants none of them.
+    let resume = training::Resume::Overwrite;
+    let options = training::RunOptions { resume, ..workbench.options(&run) };
+    training::train(&micro(|_| {}).validate(options).unwrap(), &super::StopAfter::new(1)).unwrap();
+    assert!(!run.join("checkpoints/broken-step-9").exists());
 }
 
 #[test]

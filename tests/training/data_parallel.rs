@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::tensor::backend::AutodiffBackend;
-use training::backend::{Activation, CpuAutodiff};
+use training::backend::{Activation, CpuAutodiff, Precision, Recompute};
 use training::data::Batch;
 use training::model::{Gpt2, Gpt2Config};
 use training::objective::Objective;
-use training::optim::{AdamW, AdamWConfig, GradientBuffer, Moments};
+use training::optim::{AdamW, AdamWConfig, GradientBuffer, Moments, grad_norm};
 use training::parallel::random::DropoutKey;
 use training::parallel::{ParallelDims, Rank, launch};
-use training::parameters::KeyedInit;
+use training::parameters::{KeyedInit, Split};
 use training::state::{StepSettings, TrainState};
 use training::{TrainError, TrainReport};
 
@@ -75,8 +75,8 @@ pub(super) fn batch(rank: &Rank) -> Batch {
     Batch::of_samples(tokens, SEQ_LENGTH, first, SAMPLES * SEQ_LENGTH)
 }
 
-/// The gradients of the global batch on every rank, by parameter.
-fn gradients(dims: ParallelDims) -> Vec<Vec<Vec<f32>>> {
+/// The gradients of the global batch on every rank, by parameter, and their norm.
+fn gradients(dims: ParallelDims) -> Vec<(Vec<Vec<f32>>, f64)> {
     launch(dims, |rank| {
         let (model, specs, batch) = (model(&rank)?, config().parameters(), batch(&rank));
         let first_sample = batch.first_sample as u64;
@@ -89,17 +89,19 @@ fn gradients(dims: ParallelDims) -> Vec<Vec<Vec<f32>>> {
         gradients
             .add::<CpuAutodiff, _>(&model, CpuAutodiff::backward(loss.into_primitive().tensor()));
         gradients.all_reduce(&rank.data_parallel)?;
-        Ok(gradients.parameters().map(<[f32]>::to_vec).collect())
+        let norm = grad_norm(gradients.parameters(), &specs, group)?;
+        Ok((gradients.parameters().map(<[f32]>::to_vec).collect(), norm))
     })
     .unwrap()
 }
 
 #[test]
 fn every_layout_has_the_same_gradients() {
-    let whole = gradients(ParallelDims::one_replica(1)).swap_remove(0);
+    let (whole, whole_norm) = gradients(ParallelDims::one_replica(1)).swap_remove(0);
     let hidden = config().hidden_size;
     for (tensor, data) in [(1, 2), (1, 4), (2, 1), (2, 2), (4, 2)] {
-        for (rank, found) in gradients(ParallelDims { tensor, data }).iter().enumerate() {
+        for (rank, (found, norm)) in gradients(ParallelDims { tensor, data }).iter().enumerate() {
+            assert!((norm / whole_norm - 1.0).abs() < 1e-6, "{norm}, not {whole_norm}");
             for ((spec, whole), found) in config().parameters().iter().zip(&whole).zip(found) {
                 // What pads the vocabulary is no part of the parameter.
                 let whole = &whole[..spec.num_elements()];
@@ -120,6 +122,34 @@ fn every_layout_has_the_same_gradients() {
                         );
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Weights after updates in 16 bits, with layers that run again: what is replicated has to be the
+/// same bits on all ranks that share a copy, or they come apart slowly.
+#[test]
+fn replicated_weights_stay_the_same_bits_within_a_copy() {
+    for (precision, recompute) in
+        [(Precision::F32, Recompute::None), (Precision::F16, Recompute::Layer)]
+    {
+        let weights = launch(ParallelDims { tensor: 4, data: 2 }, |rank| {
+            let mut state = state(&rank)?;
+            state.model = state.model.with_precision(precision);
+            let settings = StepSettings { recompute, ..SETTINGS };
+            for _ in 0..4 {
+                let batches = [Ok(batch(&rank))].into_iter();
+                let mut timers = timers(&rank);
+                (state, _) = state.optimizer_step(batches, &settings, &rank, &mut timers)?;
+            }
+            state.weights()
+        })
+        .unwrap();
+        for (index, spec) in config().parameters().iter().enumerate() {
+            if spec.split == Split::Replicated {
+                let first = &weights[0][index];
+                assert!(weights.iter().all(|rank| rank[index] == *first), "{}", spec.path);
             }
         }
     }

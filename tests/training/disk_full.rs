@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use corpus::{Observer, Unit};
 use training::checkpoint::Checkpoint;
 use training::config::TrainConfig;
 use training::train;
@@ -148,4 +149,43 @@ fn disk_without_room_is_known_before_anything_is_written() {
     ] {
         assert!(messages.contains(part), "no {part:?} in\n{messages}");
     }
+}
+
+/// Moves the run's folder away once some steps are done.
+struct MovesAway<'a> {
+    from: &'a Path,
+    to: &'a Path,
+    steps: StopAfter,
+}
+
+impl Observer for MovesAway<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    fn advance(&self, amount: u64) {
+        self.steps.advance(amount);
+        if self.steps.stop_requested() && self.from.exists() {
+            fs::rename(self.from, self.to).unwrap();
+        }
+    }
+
+    fn finish(&self) {}
+}
+
+#[test]
+fn run_whose_folder_is_moved_away_says_so_and_saves_nothing_beside_it() {
+    let workbench = Workbench::new(101);
+    let (out, away) = (workbench.new_run(), workbench.new_run());
+    let plan = micro(|config| config.checkpoint.interval_steps = Some(steps(3)))
+        .validate(workbench.options(&out))
+        .unwrap();
+    let observer = MovesAway { from: &out, to: &away, steps: StopAfter::new(4) };
+    let error = train(&plan, &observer).unwrap_err().to_string();
+    assert!(
+        error.contains("metrics.jsonl was moved or deleted while the run writes it"),
+        "{error}"
+    );
+    assert!(!out.exists(), "no second run folder is begun");
+    // Moved back, the run goes on.
+    fs::rename(&away, &out).unwrap();
+    assert_eq!(workbench.train_into(&out, micro(|_| {})).steps, 10);
 }

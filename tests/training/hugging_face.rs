@@ -204,6 +204,7 @@ fn foreign_models_that_do_not_fit_are_refused_by_name() {
         ("add_cross_attention", json!(true)),
         ("tie_word_embeddings", json!(false)),
         ("activation_function", json!("relu")),
+        ("activation_function", json!(7)),
         ("n_layer", json!(0)),
         ("layer_norm_epsilon", json!("small")),
     ] {
@@ -415,6 +416,122 @@ fn files_for_megatrons_ranks_go_out_and_come_back_bit_for_bit() {
     let error =
         merge(&run, &workbench.new_run(), Existing::Refuse, &Silent).unwrap_err().to_string();
     assert!(error.contains("no megatron.json here"), "{error}");
+}
+
+#[test]
+fn only_own_files_of_megatrons_ranks_are_replaced() {
+    let (workbench, run) = trained_on_bytes(1);
+    let checkpoint = Checkpoint::open(&run).unwrap();
+    let write = |out: &Path| {
+        reshard(&checkpoint, 2, QkvOrder::Version2, out, Existing::Replace, &Silent)
+            .map_err(|error| error.to_string())
+    };
+    // A checkpoint of Megatron-LM itself, of the same step.
+    let theirs = workbench.new_run();
+    let rank = theirs.join("iter_0000010/mp_rank_00");
+    fs::create_dir_all(&rank).unwrap();
+    fs::write(theirs.join("latest_checkpointed_iteration.txt"), "10").unwrap();
+    fs::write(rank.join("model_optim_rng.pt"), "months of work").unwrap();
+    let error = write(&theirs).unwrap_err();
+    assert!(error.contains("that is no part of what is written"), "{error}");
+    assert_eq!(fs::read_to_string(rank.join("model_optim_rng.pt")).unwrap(), "months of work");
+
+    let ours = workbench.new_run();
+    write(&ours).unwrap();
+    write(&ours).unwrap();
+    let added = ours.join("iter_0000010/mp_rank_01/model_optim_rng.pt");
+    fs::write(&added, "mine").unwrap();
+    let error = write(&ours).unwrap_err();
+    assert!(error.contains("it holds iter_0000010/mp_rank_01/model_optim_rng.pt"), "{error}");
+    assert_eq!(fs::read_to_string(&added).unwrap(), "mine");
+    fs::remove_file(&added).unwrap();
+
+    // Every rank's file is one of those that are verified.
+    let description = ours.join("megatron.json");
+    let whole = read_json(&description);
+    let merged = workbench.new_run();
+    let refused = |change: &dyn Fn(&mut Vec<Value>)| {
+        let mut value = whole.clone();
+        change(value["files"].as_array_mut().unwrap());
+        fs::write(&description, value.to_string()).unwrap();
+        let error = merge(&ours, &merged, Existing::Refuse, &Silent).unwrap_err().to_string();
+        assert!(error.contains("megatron.json: files: expected iter_0000010/"), "{error}");
+        assert!(!merged.exists());
+    };
+    refused(&|files| drop(files.pop()));
+    refused(&|files| files.push(files[0].clone()));
+    refused(&|files| files[1]["name"] = json!("../secret"));
+}
+
+#[test]
+fn folder_is_not_replaced_by_what_is_read_from_it_nor_where_it_is_foreign() {
+    let (workbench, run) = trained_on_bytes(1);
+    let (exported, imported) = (workbench.new_run(), workbench.new_run());
+    let checkpoint = Checkpoint::open(&run).unwrap();
+    export(&checkpoint, &exported, Existing::Refuse, &Silent).unwrap();
+    let write = |from: &Path, out: &Path| {
+        import(from, out, None, Existing::Replace, &Silent).map_err(|error| error.to_string())
+    };
+    write(&exported, &imported).unwrap();
+    write(&exported, &imported).unwrap();
+    let error = write(&imported, &imported).unwrap_err();
+    assert!(error.contains("it is what is read; choose another folder"), "{error}");
+    // Names alone make no earlier import: it is its manifest that tells.
+    fs::remove_file(imported.join("manifest.json")).unwrap();
+    let error = write(&exported, &imported).unwrap_err();
+    assert!(error.contains("that is no part of what is written"), "{error}");
+    assert!(imported.join("model.safetensors").exists());
+}
+
+#[test]
+fn rows_that_pad_a_table_are_left_out() {
+    let (workbench, run) = trained_on_bytes(1);
+    let checkpoint = Checkpoint::open(&run).unwrap();
+    let (exported, imported) = (workbench.new_run(), workbench.new_run());
+    export(&checkpoint, &exported, Existing::Refuse, &Silent).unwrap();
+    let model = exported.join("model.safetensors");
+    let ours = tensors(&model);
+    let pad_to = |rows: usize| {
+        let mut padded = ours.clone();
+        let (_, shape, data) = padded.get_mut("transformer.wte.weight").unwrap();
+        shape[0] = rows;
+        data.resize(rows * 32 * 4, 1);
+        write_tensors(&model, &padded);
+        let mut config = read_json(&exported.join("config.json"));
+        config["vocab_size"] = rows.into();
+        fs::write(exported.join("config.json"), config.to_string()).unwrap();
+    };
+    pad_to(384);
+    let manifest = import(&exported, &imported, None, Existing::Refuse, &Silent).unwrap();
+    assert_eq!(manifest.model.vocab_size(), 257);
+    assert_eq!(tensors(&imported.join("model.safetensors")), ours);
+    pad_to(300);
+    let error = import(&exported, &imported, None, Existing::Replace, &Silent).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("the model has 300 tokens and the tokenizer 257"), "{error}");
+}
+
+#[test]
+fn weights_over_another_tokenizer_are_refused() {
+    let (workbench, run) = trained_on_bytes(1);
+    let exported = workbench.new_run();
+    export(&Checkpoint::open(&run).unwrap(), &exported, Existing::Refuse, &Silent).unwrap();
+    let begins = || micro(|_| {}).validate(beginning_with(&workbench, &exported));
+    let path = exported.join("tokenizer.json");
+    let text = fs::read_to_string(&path).unwrap();
+    // Written another way it is the same; with two tokens changed about it is not.
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    fs::write(&path, serde_json::to_string_pretty(&value).unwrap()).unwrap();
+    begins().unwrap();
+    value["model"]["vocab"]["a"] = json!(65);
+    value["model"]["vocab"]["b"] = json!(64);
+    fs::write(&path, value.to_string()).unwrap();
+    let error = begins().unwrap_err().to_string();
+    assert!(error.contains("its tokenizer is another one than the data's"), "{error}");
+    for name in ["tokenizer.json", "vocab.json", "merges.txt"] {
+        fs::remove_file(exported.join(name)).unwrap();
+    }
+    begins().unwrap();
 }
 
 /// Reference: `qkv_order` of `fixtures/misc`, rows of four heads of two places in one rank of one

@@ -153,6 +153,10 @@ fn faults_that_would_never_strike_are_refused() {
         &["--inject", "die@2:rank2", "--tp", "2"],
         "injected fault die@2:rank2: there is no rank 2; the run has 2, from rank 0 on",
     );
+    check_refused(
+        &["--inject", "sleep@2:rank0"],
+        "injected fault sleep@2:rank0: no other rank would miss it",
+    );
     check_refused(&["--inject", "nan@11"], "injected fault nan@11: the run has 10 steps");
 }
 
@@ -172,7 +176,7 @@ fn run_without_numbers_ends_with_its_own_exit_code_and_keeps_its_checkpoint() {
     ] {
         let out = workbench.new_run();
         let run = train(&workbench, &out, &[&common[..], &flags].concat()).refused(3, message);
-        assert!(run.stderr.contains("the checkpoints before are kept"), "{}", run.stderr);
+        assert!(run.stderr.contains("The checkpoints before are kept"), "{}", run.stderr);
         assert_eq!(run.stderr.matches("error:").count(), 1, "{}", run.stderr);
         assert!(out.join("checkpoints/step-4/manifest.json").is_file());
         let dumps = fs::read_dir(&out).unwrap().filter(|entry| {
@@ -181,4 +185,18 @@ fn run_without_numbers_ends_with_its_own_exit_code_and_keeps_its_checkpoint() {
         });
         assert_eq!(dumps.count(), 1);
     }
+}
+
+#[test]
+fn exchanges_are_written_down_on_request() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    train(&workbench, &out, &["--tp", "2"]).success();
+    assert!(!out.join("collectives.json").exists());
+    train(&workbench, &out, &["--tp", "2", "--trace-collectives", "--overwrite"]).success();
+    let trace: Value =
+        serde_json::from_str(&fs::read_to_string(out.join("collectives.json")).unwrap()).unwrap();
+    let entries = trace.as_array().unwrap();
+    assert_eq!(entries.len(), 2 * 10, "an entry for each step and rank");
+    assert_eq!(entries[0]["collectives"]["layer.mlp.g"]["calls"], 2);
 }

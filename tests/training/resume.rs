@@ -1,10 +1,11 @@
 //! Going on from a checkpoint that is named: another run's, and an earlier one of the run itself.
 
 use std::fs;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use corpus::Silent;
+use corpus::{Observer, Silent, Unit};
 use serde_json::Value;
 use training::checkpoint::Checkpoint;
 use training::config::TrainConfig;
@@ -12,7 +13,7 @@ use training::plan::{Resume, RunOptions};
 use training::{TrainError, TrainReport, train};
 
 use super::{StopAfter, Workbench, logged, micro, steps};
-use crate::support::{pipeline, read_json};
+use crate::support::{Run, pipeline, read_json};
 
 fn saves_every_step(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
     micro(|config| {
@@ -70,6 +71,11 @@ fn run_begins_where_another_stood_and_needs_its_folder_no_more() {
         .unwrap();
     assert_eq!(train(&plan_again, &StopAfter::new(8)).unwrap().steps, 8);
 
+    // What happens to the original, in place, does not concern the copy.
+    let model = fs::File::options().write(true).open(whole.join("checkpoints/step-4/state.json"));
+    model.unwrap().write_all(b"damaged").unwrap();
+    assert!(Checkpoint::open(&whole.join("checkpoints/step-4")).is_err());
+    assert!(Checkpoint::open(&out.join("checkpoints/step-4")).is_ok());
     fs::remove_dir_all(&whole).unwrap();
     assert_eq!(workbench.train_into(&out, saves_every_step(|_| {})).steps, 10);
     assert_eq!(logged(&out, "loss"), losses[4..]);
@@ -81,10 +87,13 @@ fn run_folder_that_is_named_gives_its_newest_complete_checkpoint() {
     let workbench = Workbench::new(101);
     let (_, whole) = workbench.train(saves_every_step(|_| {}));
     fs::write(whole.join("checkpoints/step-10/model.safetensors"), "").unwrap();
-    let out = workbench.new_run();
-    assert_eq!(resume(&workbench, &out, whole, saves_every_step(|_| {})).unwrap().steps, 10);
-    assert_eq!(logged(&out, "step"), [10.0]);
-    assert!(Checkpoint::open(&out.join("checkpoints/step-9")).is_ok(), "that of the other run");
+    for path in [whole.join("checkpoints"), whole.clone()] {
+        let out = workbench.new_run();
+        assert_eq!(resume(&workbench, &out, path, saves_every_step(|_| {})).unwrap().steps, 10);
+        assert_eq!(logged(&out, "step"), [10.0]);
+        assert!(Checkpoint::open(&out.join("checkpoints/step-9")).is_ok(), "that of the other run");
+    }
+    assert!(whole.join("checkpoints/step-10").exists(), "another run's folder is only read");
 }
 
 #[test]
@@ -178,6 +187,118 @@ fn going_back_sets_later_checkpoints_aside_and_does_their_steps_again() {
     workbench.train_into(&run, saves_every_step(|_| {}));
     assert_eq!((logged(&run, "loss"), tensors(&run)), (losses, last));
     assert!(aside.exists());
+}
+
+#[test]
+fn command_that_goes_back_goes_on_when_it_is_repeated() {
+    let workbench = Workbench::new(101);
+    let (_, run) = workbench.train(saves_every_step(|_| {}));
+    let (losses, last) = (logged(&run, "loss"), tensors(&run));
+    let exists = |name: &str| run.join("checkpoints").join(name).exists();
+    let back_to = |step: u64, until: u64, keep_last: Option<usize>| {
+        let path = run.join(format!("checkpoints/step-{step}"));
+        let options = RunOptions { resume: Resume::From(path), ..workbench.options(&run) };
+        let config = saves_every_step(|config| {
+            config.checkpoint.keep_last = keep_last.and_then(NonZeroUsize::new);
+        });
+        train(&config.validate(options).unwrap(), &StopAfter::new(until)).unwrap().steps
+    };
+    assert_eq!(back_to(4, 6, None), 6);
+    assert_eq!(read_json(&run.join("run.json"))["rewound_to"]["step"], 4);
+    assert_eq!(back_to(4, 8, None), 8);
+    assert_eq!(logged(&run, "loss"), losses[..8]);
+    assert!(exists("step-7") && exists("superseded-step-5") && !exists("superseded-step-5-2"));
+
+    // To another one it goes back, and to the first again after that.
+    assert_eq!(back_to(5, 6, None), 6);
+    assert!(!exists("step-7") && exists("superseded-step-7-2"));
+    assert_eq!(back_to(4, 5, None), 5);
+    assert!(exists("superseded-step-5-2"));
+    // It goes on too where newer ones have taken the place of the one that is named.
+    assert_eq!(back_to(4, 9, Some(1)), 9);
+    assert!(!exists("step-4") && exists("step-9"));
+    assert_eq!(back_to(4, 10, Some(1)), 10);
+    assert_eq!((logged(&run, "loss"), tensors(&run)), (losses, last));
+}
+
+#[test]
+fn own_checkpoint_is_known_from_within_its_folder() {
+    let workbench = Workbench::new(101);
+    let (_, run) = workbench.train(saves_every_step(|_| {}));
+    for (place, path) in [("checkpoints", "step-6"), ("checkpoints/step-5", ".")] {
+        let mut command = super::program::command(&workbench, &run, &["--resume", path]);
+        let output = Run::of(command.current_dir(run.join(place))).success();
+        assert!(output.stderr.contains("going back to step "), "{}", output.stderr);
+    }
+    let aside = run.join("checkpoints/superseded-step-8");
+    let options = RunOptions { resume: Resume::From(aside), ..workbench.options(&run) };
+    let plan = saves_every_step(|_| {}).validate(options).unwrap();
+    let error = train(&plan, &Silent).unwrap_err().to_string();
+    assert!(error.contains("superseded-step-8: it is set aside; give it the name"), "{error}");
+}
+
+#[test]
+fn overwriting_deletes_what_a_run_writes_and_nothing_else() {
+    let workbench = Workbench::new(101);
+    let config = || saves_every_step(|config| config.logging.tensorboard = true);
+    let (_, run) = workbench.train(config());
+    let events = run.join("tensorboard");
+    let own = fs::read_dir(&events).unwrap().next().unwrap().unwrap().path();
+    let foreign = ["notes.txt", "events.out.tfevents.1700000000.host.1.0"];
+    for name in foreign {
+        fs::write(events.join(name), "mine").unwrap();
+    }
+    for name in ["non-finite-step-7.json", "non-finite-step-x.json"] {
+        fs::write(run.join(name), "{}").unwrap();
+    }
+    let options = RunOptions { resume: Resume::Overwrite, ..workbench.options(&run) };
+    let plan = saves_every_step(|_| {}).validate(options).unwrap();
+    train(&plan, &StopAfter::new(2)).unwrap();
+    assert!(foreign.iter().all(|name| events.join(name).exists()) && !own.exists());
+    assert!(!run.join("non-finite-step-7.json").exists());
+    assert!(run.join("non-finite-step-x.json").exists());
+}
+
+/// Asks to stop at once.
+struct StopNow;
+
+impl Observer for StopNow {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    fn advance(&self, _amount: u64) {}
+
+    fn finish(&self) {}
+
+    fn stop_requested(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn reading_a_checkpoint_stops_when_asked_and_changes_nothing() {
+    let workbench = Workbench::new(101);
+    let (_, run) = workbench.train(saves_every_step(|_| {}));
+    let stopped = |result: Result<TrainReport, TrainError>| {
+        assert!(matches!(result, Err(TrainError::Stopped)), "{result:?}");
+    };
+    assert!(matches!(Checkpoint::open_observed(&run, &StopNow), Err(TrainError::Stopped)));
+    let longer = || saves_every_step(|config| config.schedule.train_steps = steps(12));
+    let resume = |resume: Resume, out: &Path| {
+        let options = RunOptions { resume, override_schedule: true, ..workbench.options(out) };
+        longer().validate(options).unwrap()
+    };
+    let before = fs::read(run.join("run.json")).unwrap();
+    stopped(train(&resume(Resume::Auto, &run), &StopNow));
+    stopped(train(&resume(Resume::From(run.join("checkpoints/step-3")), &run), &StopNow));
+    assert_eq!(fs::read(run.join("run.json")).unwrap(), before);
+    assert!(run.join("checkpoints/step-10").exists());
+    let out = workbench.new_run();
+    let plan = resume(Resume::From(run.clone()), &out);
+    stopped(train(&plan, &StopNow));
+    assert_eq!(train(&plan, &Silent).unwrap().steps, 12, "the same command begins again");
+    let options = RunOptions { init_from: Some(run), ..workbench.options(&workbench.new_run()) };
+    let plan = saves_every_step(|_| {}).validate_observed(options, &StopNow);
+    assert!(matches!(plan, Err(TrainError::Stopped)));
 }
 
 #[test]

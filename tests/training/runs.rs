@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use corpus::{Observer, Silent, Unit};
 use training::config::ValidationConfig;
@@ -363,27 +363,32 @@ fn metrics_that_lost_lines_go_on_behind_them() {
     assert_eq!(logged(&killed, "step"), [1.0, 2.0, 3.0, 4.0, 5.0, 9.0, 10.0]);
 }
 
-/// Asks to stop from its `at`-th question on, counted over all ranks from 1.
+/// Asks to stop from its `at`-th question on, counted over all ranks from 1, once training begins:
+/// a checkpoint is read to its end before.
 struct StopAtQuestion {
     at: usize,
     asked: AtomicUsize,
+    trains: AtomicBool,
 }
 
 impl StopAtQuestion {
     fn new(at: usize) -> Self {
-        Self { at, asked: AtomicUsize::new(0) }
+        Self { at, asked: AtomicUsize::new(0), trains: AtomicBool::new(false) }
     }
 }
 
 impl Observer for StopAtQuestion {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn begin(&self, _stage: &str, _total: Option<u64>, unit: Unit) {
+        self.trains.store(unit == Unit::Steps, Ordering::SeqCst);
+    }
 
     fn advance(&self, _amount: u64) {}
 
     fn finish(&self) {}
 
     fn stop_requested(&self) -> bool {
-        self.asked.fetch_add(1, Ordering::SeqCst) + 1 >= self.at
+        let trains = self.trains.load(Ordering::SeqCst);
+        trains && self.asked.fetch_add(1, Ordering::SeqCst) + 1 >= self.at
     }
 }
 

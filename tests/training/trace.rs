@@ -23,9 +23,11 @@ fn expected(batch: u64, per_layer: &[(&str, u64)]) -> BTreeMap<String, (u64, u64
     let (positions, activation) = (batch * SEQ_LENGTH, batch * SEQ_LENGTH * HIDDEN_SIZE);
     let layers = per_layer.iter().map(|(name, calls)| (*name, calls * NUM_LAYERS, activation));
     let model = [("embedding.g", 1, activation), ("head.f", 1, activation)];
-    let loss = ["loss.max", "loss.target", "loss.sum"].map(|name| (name, 1, positions));
-    let all = layers.chain(model).chain(loss);
-    all.map(|(name, calls, numbers)| (name.to_owned(), (calls, calls * numbers))).collect()
+    let whole = layers.chain(model).map(|(name, calls, numbers)| (name, calls, calls * numbers));
+    // The head takes the positions in chunks of 512, and its numbers are those of all of them.
+    let chunks = positions.div_ceil(512);
+    let loss = ["loss.max", "loss.target", "loss.sum"].map(|name| (name, chunks, positions));
+    whole.chain(loss).map(|(name, calls, numbers)| (name.to_owned(), (calls, numbers))).collect()
 }
 
 /// Four per layer: both blocks forward (g) and backward (f).
@@ -59,9 +61,10 @@ fn check_messages(
         for name in PER_STEP {
             collectives.remove(name);
         }
-        // Between two micro-batches all ranks ask together whether to stop.
+        // Between two micro-batches the ranks of a copy ask together whether to stop, and after the
+        // last one all copies.
         let stop = collectives.remove("stop").map_or(json!(0), |stop| stop["numbers"].clone());
-        assert_eq!(stop, micro_batches - 1, "{entry}");
+        assert_eq!(stop, if micro_batches > 1 { micro_batches } else { 0 }, "{entry}");
         let expected: serde_json::Map<_, _> = expected(batch, per_layer)
             .into_iter()
             .map(|(name, (calls, numbers))| {
@@ -78,15 +81,17 @@ fn check_messages(
 #[test]
 fn a_micro_batch_exchanges_four_activations_per_layer_two_for_the_model_three_rows_for_the_loss() {
     let workbench = Workbench::new(101);
-    for (tensor, micro_batch) in [(2, 4), (2, 2), (4, 1)] {
+    // 40 samples are 640 positions: a whole chunk of the head and a part of one.
+    for (tensor, micro_batch, global_batch) in [(2, 4, 4), (2, 2, 4), (4, 1, 4), (2, 40, 40)] {
         let config = micro(|config| {
             config.batch.micro_batch_size = number(micro_batch);
+            config.batch.global_batch_size = number(global_batch);
             config.schedule.train_steps = steps(2);
             set_layout(config, (tensor, 1));
         });
         let entries = traced(&workbench, &workbench.new_run(), config);
         assert_eq!(entries.len(), 2 * tensor);
-        let micro_batches = 4 / micro_batch as u64;
+        let micro_batches = (global_batch / micro_batch) as u64;
         check_messages(&entries, micro_batches, 4, micro_batch as u64, &WITHOUT_RECOMPUTE);
         for entry in &entries {
             assert_eq!(entry["collectives"]["grad_norm"]["calls"], 1);

@@ -4,8 +4,9 @@
 //! "collectives": {"layer.mlp.g": {"calls": 2, "numbers": 4096, "bytes": 16384}, …}}`. The array is
 //! closed after every step, so that the file of a run that goes on can be read too, and no step is
 //! held in memory; a run at full length makes a large file, some 600 bytes for each step and rank.
-//! A step is what it takes to update the weights: validation, checkpoints and the ranks' agreement
-//! to stop are not in it. A group of one rank exchanges nothing.
+//! A step is what it takes to update the weights: validation and checkpoints are not in it. Where it
+//! has several micro-batches, `stop` is in it, a number before each but the first and one at the end:
+//! whether to leave. A group of one rank exchanges nothing.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{ElementConversion, Tensor};
 use serde::Serialize;
+use tracing::warn;
 
 use crate::TrainError;
 use crate::backend::TpBackend;
@@ -38,9 +39,10 @@ struct Diagnosis<'a> {
     /// The first part of the forward pass that returned a value which is no number: `embedding`,
     /// `layers.3`, `loss`.
     first_layer: Option<String>,
-    /// The first parameter, in the order of the model, whose gradient has one.
+    /// The first parameter on the way of the backward pass, from the end of the model to its
+    /// beginning, whose gradient has one.
     first_gradient: Option<&'a str>,
-    /// The first parameter that has one itself.
+    /// The first parameter, in the order of the model, that has one itself.
     first_weight: Option<&'a str>,
 }
 
@@ -56,11 +58,10 @@ where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
-    let step = state.step;
-    match write(plan, state, found, rank) {
-        Ok(dump) => TrainError::NonFinite { step, found, dump },
-        Err(error) => error,
-    }
+    let dump = write(plan, state, found, rank);
+    // Why the run ends is what has to be told, also where it cannot be written down.
+    let dump = dump.inspect_err(|error| warn!("cannot tell where the numbers were lost: {error}"));
+    TrainError::NonFinite { step: state.step, found, dump: dump.ok() }
 }
 
 fn write<B, M>(
@@ -75,16 +76,17 @@ where
 {
     let step = state.step;
     let names: Vec<&str> = state.specs.iter().map(|spec| spec.path.as_str()).collect();
-    let gradients = state.gradients().parameters();
-    let first_gradient = gradients.map(is_finite).position(|is_finite| !is_finite);
-    let first_gradient = earliest(first_gradient, names.len(), "diagnosis.gradients", rank)?;
+    // A backward pass comes from the end of the model, and hands on what it has lost.
+    let from_end = state.gradients().parameters().rev().position(|values| !is_finite(values));
+    let from_end = earliest(from_end, names.len(), "diagnosis.gradients", rank)?;
+    let first_gradient = from_end.map(|place| names.len() - 1 - place);
     let first_weight = first_weight(state)?;
     let first_weight = earliest(first_weight, names.len(), "diagnosis.weights", rank)?;
     let diagnosis = Diagnosis {
         step,
         found: found.to_string(),
         loss_scale: state.loss_scaler.as_ref().map(|scaler| scaler.scale()),
-        sample_ids: plan.sample_ids(step),
+        sample_ids: if step == 0 { Vec::new() } else { plan.sample_ids(step) },
         first_layer: first_layer(plan, state, rank)?,
         first_gradient: first_gradient.map(|index| names[index]),
         first_weight: first_weight.map(|index| names[index]),
@@ -132,6 +134,9 @@ where
     M: Objective<B>,
 {
     let num_layers = state.model.layers().len();
+    if state.step == 0 {
+        return Ok(None); // weights that came without numbers
+    }
     for batch in plan.micro_batches(state.step, &rank.data_parallel) {
         let batch = batch?;
         let first_sample = batch.first_sample as u64;

@@ -281,11 +281,11 @@ pub enum TrainError {
     /// The machine cannot hold what training keeps of the model and of a micro-batch.
     #[error(
         "weights, gradients, optimizer and activations take {} on {ranks} rank{}, and this machine \
-         has {}; choose a smaller model, a smaller batch.micro_batch_size{}",
+         has {}; choose {}recompute = \"layer\", a smaller batch.micro_batch_size or a smaller model",
         gibibytes(*needed),
         if *ranks == 1 { "" } else { "s" },
         gibibytes(*present),
-        if *has_copies { " or fewer copies of it (--dp)" } else { "" }
+        if *has_copies { "fewer copies of the model (--dp), " } else { "" }
     )]
     ModelTooLarge {
         /// Bytes of all ranks together.
@@ -296,6 +296,16 @@ pub enum TrainError {
         ranks: usize,
         /// Whether there is more than one copy of the model.
         has_copies: bool,
+    },
+
+    /// A log of a run is no longer where the run writes it.
+    #[error(
+        "{} was moved or deleted while the run writes it; move it back, or what it logs is lost",
+        path.display()
+    )]
+    LogGone {
+        /// Where the log was.
+        path: PathBuf,
     },
 
     /// A log of a run has a line that no run wrote.
@@ -313,17 +323,17 @@ pub enum TrainError {
 
     /// What training computes is no number any more.
     #[error(
-        "step {step}: {found}; training cannot go on from here. {} tells where; the checkpoints \
-         before are kept",
-        dump.display()
+        "step {step}: {found}; training cannot go on from here.{} The checkpoints before are kept",
+        dump.as_ref().map(|dump| format!(" {} tells where.", dump.display())).unwrap_or_default()
     )]
     NonFinite {
         /// The step, counted from 1.
         step: u64,
         /// What was found in it.
         found: NonFinite,
-        /// The file that says which samples it took and where the numbers were lost.
-        dump: PathBuf,
+        /// The file that says which samples it took and where the numbers were lost, if it could be
+        /// written.
+        dump: Option<PathBuf>,
     },
 
     /// A loss scale is configured for a precision that has none.

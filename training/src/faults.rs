@@ -152,6 +152,9 @@ impl Faults {
                     format!("there is no rank {rank}; the run has {ranks}, from rank 0 on");
                 return Err(fault.refused(reason));
             }
+            if fault.kind == FaultKind::Sleep && ranks == 1 {
+                return Err(fault.refused("no other rank would miss it".to_owned()));
+            }
             if fault.first > train_steps {
                 return Err(fault.refused(format!("the run has {train_steps} steps")));
             }
@@ -168,16 +171,18 @@ impl Faults {
         patience: Duration,
         items: impl Iterator<Item = Result<T, TrainError>>,
     ) -> impl Iterator<Item = Result<T, TrainError>> {
-        let strike = iter::from_fn(move || {
-            if self.strikes(FaultKind::Sleep, step, rank) {
-                thread::sleep(patience.saturating_mul(SLEEPS_PER_PATIENCE));
-            }
-            let dies = self.strikes(FaultKind::Die, step, rank);
-            assert!(!dies, "an injected fault in step {step}");
-            None
-        });
+        let mut taken = 0;
         let mut items = items;
-        let first = items.next();
-        first.into_iter().chain(strike).chain(items)
+        iter::from_fn(move || {
+            if taken == 1 {
+                if self.strikes(FaultKind::Sleep, step, rank) {
+                    thread::sleep(patience.saturating_mul(SLEEPS_PER_PATIENCE));
+                }
+                let dies = self.strikes(FaultKind::Die, step, rank);
+                assert!(!dies, "an injected fault in step {step}");
+            }
+            taken += 1;
+            items.next()
+        })
     }
 }

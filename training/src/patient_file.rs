@@ -1,7 +1,8 @@
 //! A file that grows while a run goes, and for which a full disk is no end of the run.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tracing::error;
@@ -56,11 +57,24 @@ impl PatientFile {
     ///
     /// # Errors
     ///
-    /// When the disk does not take it.
+    /// When the disk does not take it, or the file was moved or deleted: its records would be lost.
     pub(crate) fn sync(&mut self) -> Result<(), TrainError> {
+        if !self.is_in_place().map_err(|source| TrainError::io("read", &self.path, source))? {
+            return Err(TrainError::LogGone { path: self.path.clone() });
+        }
         self.write_waiting()
             .and_then(|()| self.file.sync_data())
             .map_err(|source| TrainError::io("write", &self.path, source))
+    }
+
+    /// Whether the file that is written is still the one that its path leads to.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let identity = |file: Metadata| (file.dev(), file.ino());
+        match self.path.metadata() {
+            Ok(there) => Ok(identity(there) == identity(self.file.metadata()?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes what waits; what a full disk took of it does not wait any more.

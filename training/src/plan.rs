@@ -26,6 +26,9 @@ use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::state::{Injected, StepSettings};
 
+/// Largest loss scale that a run may begin with, 2^100; the loss and its gradients are `f32`.
+const MAX_LOSS_SCALE: f64 = (1_u128 << 100) as f64;
+
 /// What a run is asked beside its configuration: where it reads and writes, whether it may go on
 /// with an earlier one, and what it writes down. Nothing here changes a result.
 #[derive(Debug, Clone)]
@@ -194,10 +197,9 @@ impl TrainConfig {
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
 
-        self.check_checkpoints()?;
         let init_from = match &options.init_from {
             Some(path) => {
-                let weights = InitialWeights::open(path)?;
+                let weights = InitialWeights::open(path, observer)?;
                 weights.check(&model, &tokenizer)?;
                 Some(Arc::new(weights))
             }
@@ -256,6 +258,7 @@ impl TrainConfig {
         self.check_length(model.seq_length)?;
         self.check_optimizer()?;
         self.check_loss_scale()?;
+        self.check_checkpoints()?;
         self.warn_about_schedule();
         Ok(())
     }
@@ -388,8 +391,10 @@ impl TrainConfig {
         if !(config.min.is_finite() && config.min > 0.0) {
             return Err(refuse("loss_scale.min", config.min, "must be above 0"));
         }
-        if !(config.initial.is_finite() && config.initial >= config.min) {
-            return Err(refuse("loss_scale.initial", config.initial, "must be min or more"));
+        // A loss that is multiplied by more is infinite whatever it is.
+        if !(config.min..=MAX_LOSS_SCALE).contains(&config.initial) {
+            let expected = "must lie between min and 2^100";
+            return Err(refuse("loss_scale.initial", config.initial, expected));
         }
         Ok(Some(config))
     }

@@ -25,8 +25,13 @@ pub struct TrainReport {
     pub stopped: bool,
     /// Loss of the run's first step, in nats; none where no step was done.
     pub first_loss: Option<f64>,
-    /// Mean loss of the run's last ten steps, or of all where there are fewer.
+    /// Mean loss of the run's last ten steps, or of all that this run folder has where there are
+    /// fewer.
     pub final_loss: Option<f64>,
+    /// How many steps these are.
+    pub final_loss_steps: u64,
+    /// Steps that were skipped because they overflowed, those before a resumption included.
+    pub skipped: u64,
     /// Loss on the validation documents when it was last taken.
     pub validation_loss: Option<f64>,
     /// Tokens trained on, those before a resumption included.
@@ -228,7 +233,7 @@ impl RunLog {
     pub(crate) fn into_report(
         self,
         plan: &TrainPlan,
-        step: u64,
+        (step, updates): (u64, u64),
         checkpoint: PathBuf,
     ) -> TrainReport {
         let tokens = (self.steps * plan.tokens_per_step()) as f64;
@@ -238,6 +243,8 @@ impl RunLog {
             stopped: step < plan.train_steps || self.losses.lacks_validation(plan, step),
             first_loss: self.losses.first,
             final_loss: self.losses.final_loss(),
+            final_loss_steps: self.losses.recent.len() as u64,
+            skipped: step - updates,
             validation_loss: self.losses.validation.map(|(_, loss)| loss),
             tokens: step * plan.tokens_per_step(),
             tokens_per_second: (stepping > 0.0).then(|| tokens / stepping),

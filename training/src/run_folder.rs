@@ -15,17 +15,20 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use corpus::Observer;
 use tracing::{info, warn};
 
-use self::record::{Difference, RunRecord};
+use self::record::{Difference, Origin, RunRecord};
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::checkpoint::{CHECKPOINTS, Checkpoint, InitRecord, delete_all, read_json, write_json};
+use crate::checkpoint::{
+    CHECKPOINTS, Checkpoint, InitRecord, Newest, RunCheckpoints, delete_all, read_json, write_json,
+};
 use crate::collective_dump;
 use crate::collective_trace::TRACE_FILE;
 use crate::metrics::{METRICS_FILE, SAMPLES_FILE};
 use crate::plan::{Resume, TrainPlan};
-use crate::tensorboard::TENSORBOARD;
+use crate::tensorboard;
 
 /// Name of the file by which a run folder is known.
 const RUN_FILE: &str = "run.json";
@@ -53,8 +56,9 @@ pub(crate) struct RunFolder {
 /// # Errors
 ///
 /// When the folder holds anything but this run, or this run and the plan says not to resume, or
-/// another process has it.
-pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
+/// another process has it; [`TrainError::Stopped`] when the observer asks to stop while a checkpoint
+/// is read.
+pub(crate) fn prepare(plan: &TrainPlan, observer: &dyn Observer) -> Result<RunFolder, TrainError> {
     let out = &plan.options.out;
     if is_used(out)? && !out.join(RUN_FILE).is_file() {
         return Err(TrainError::RunFolderUsed {
@@ -66,11 +70,12 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
     match lock(out) {
         Ok(lock) => {
             let has_run = out.join(RUN_FILE).is_file();
-            let resumed = if has_run { take_over(plan)? } else { begin(plan)? };
+            let look = Look { plan, observer, may_write: true };
+            let resumed = if has_run { take_over(look)? } else { begin(look)? };
             let record: RunRecord = read_json(&out.join(RUN_FILE))?;
             Ok(RunFolder { resumed, init_from: record.init_from, _lock: Some(lock) })
         }
-        Err(error) if is_not_writable(&error) => match finished(plan)? {
+        Err(error) if is_not_writable(&error) => match finished(plan, observer)? {
             Some(checkpoint) => {
                 Ok(RunFolder { resumed: Some(checkpoint), init_from: None, _lock: None })
             }
@@ -80,12 +85,23 @@ pub(crate) fn prepare(plan: &TrainPlan) -> Result<RunFolder, TrainError> {
     }
 }
 
+/// What is looked for in the run folder, and how.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    plan: &'a TrainPlan,
+    /// Hears how far the reading of checkpoints is, and may stop it.
+    observer: &'a dyn Observer,
+    /// Whether the folder is this process's to write in.
+    may_write: bool,
+}
+
 /// The last checkpoint of the plan's run, where there is nothing left to do; only read.
-fn finished(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+fn finished(plan: &TrainPlan, observer: &dyn Observer) -> Result<Option<Checkpoint>, TrainError> {
     if plan.options.resume != Resume::Auto || !plan.options.out.join(RUN_FILE).is_file() {
         return Ok(None);
     }
-    Ok(take_over(plan)?.filter(|checkpoint| checkpoint.step() == plan.train_steps))
+    let look = Look { plan, observer, may_write: false };
+    Ok(take_over(look)?.filter(|checkpoint| checkpoint.step() == plan.train_steps))
 }
 
 fn is_not_writable(error: &TrainError) -> bool {
@@ -131,11 +147,12 @@ fn is_no_locks(error: &io::Error) -> bool {
 }
 
 /// Goes on with the run that the folder holds, or deletes it, as the plan says.
-fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+fn take_over(look: Look<'_>) -> Result<Option<Checkpoint>, TrainError> {
+    let plan = look.plan;
     let out = &plan.options.out;
     if plan.options.resume == Resume::Overwrite {
         delete(out)?;
-        return begin(plan);
+        return begin(look);
     }
     if plan.options.resume == Resume::Never {
         return Err(refusal(plan, "it holds a run, and resuming is off".to_owned()));
@@ -143,18 +160,20 @@ fn take_over(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
     let mut earlier: RunRecord = read_json(&out.join(RUN_FILE))?;
     let changes = accepted_changes(plan, &earlier)?;
     let resumed = match &plan.options.resume {
-        Resume::From(path) if adoption::is_rewind(path, out) => {
-            Some(rewind(plan, &Checkpoint::open(path)?)?)
-        }
-        Resume::From(path) if !adoption::is_the_run(path, out) => {
-            let origin = adoption::open(path, plan)?;
-            if earlier.resumed_from.as_ref().is_none_or(|earlier| !earlier.is(&origin)) {
-                let path = path.display();
-                return Err(refusal(plan, format!("it holds a run that did not begin at {path}")));
+        Resume::From(path) => match adoption::own_checkpoint(path, out) {
+            Some(folder) => rewind(look, &folder, &mut earlier)?,
+            None if adoption::is_the_run(path, out) => newest(look, &earlier)?,
+            None => {
+                let origin = adoption::open(path, look)?;
+                if earlier.resumed_from.as_ref().is_none_or(|earlier| !earlier.is(&origin)) {
+                    let path = path.display();
+                    let reason = format!("it holds a run that did not begin at {path}");
+                    return Err(refusal(plan, reason));
+                }
+                newest(look, &earlier)?
             }
-            newest(plan, &earlier)?
-        }
-        _ => newest(plan, &earlier)?,
+        },
+        _ => newest(look, &earlier)?,
     };
     let step = resumed.as_ref().map_or(0, Checkpoint::step);
     check_step(plan, resumed.as_ref())?;
@@ -215,15 +234,20 @@ fn other_weights(earlier: Option<&InitRecord>, plan: &TrainPlan) -> Option<Strin
 }
 
 /// The newest complete checkpoint of the run; where it began with another run's and has none of its
-/// own yet, that one.
-fn newest(plan: &TrainPlan, record: &RunRecord) -> Result<Option<Checkpoint>, TrainError> {
+/// own yet, that one. What it passes over is set aside.
+fn newest(look: Look<'_>, record: &RunRecord) -> Result<Option<Checkpoint>, TrainError> {
+    let Look { plan, observer, may_write } = look;
     let out = &plan.options.out;
-    let newest = Checkpoint::newest_complete(&out.join(CHECKPOINTS), |it| of_this_run(it, plan))?;
-    if newest.is_some() {
-        return Ok(newest);
+    let folder = &out.join(CHECKPOINTS);
+    let found = Checkpoint::newest_complete(folder, observer, |it| of_this_run(it, plan))?;
+    if let Some(Newest { checkpoint, passed_over }) = found {
+        if may_write {
+            RunCheckpoints { folder }.set_aside(&passed_over)?;
+        }
+        return Ok(Some(checkpoint));
     }
     if let Some(origin) = &record.resumed_from {
-        return adoption::adopt(&origin.open(plan)?, plan).map(Some);
+        return adoption::adopt(&origin.open(look)?, look).map(Some);
     }
     if record.init_from.is_some() && plan.init_from.is_none() {
         return Err(refusal(
@@ -240,27 +264,63 @@ fn newest(plan: &TrainPlan, record: &RunRecord) -> Result<Option<Checkpoint>, Tr
     Ok(None)
 }
 
-/// Goes back to a checkpoint of the run itself. Later ones are set aside, for the steps after this
-/// one are done again.
-fn rewind(plan: &TrainPlan, checkpoint: &Checkpoint) -> Result<Checkpoint, TrainError> {
-    of_this_run(checkpoint, plan)?;
-    check_step(plan, Some(checkpoint))?;
+/// Goes back to the checkpoint `folder` of the run itself. Later ones are set aside, for the steps
+/// after this one are done again. The run remembers it: asked for once more, as by a command that is
+/// repeated after it was stopped, it goes on from where it has come since.
+fn rewind(
+    look: Look<'_>,
+    folder: &Path,
+    record: &mut RunRecord,
+) -> Result<Option<Checkpoint>, TrainError> {
+    let Look { plan, observer, .. } = look;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let earlier = record.rewound_to.as_ref();
+    if !folder.exists() && earlier.is_some_and(|earlier| name == format!("step-{}", earlier.step)) {
+        // Newer ones have taken its place.
+        return newest(look, record);
+    }
+    let checkpoint = Checkpoint::open_observed(folder, observer)?;
+    if earlier.is_some_and(|earlier| earlier.is(&checkpoint)) {
+        let found = newest(look, record)?;
+        if let Some(newest) = found.as_ref().filter(|newest| newest.step() > checkpoint.step()) {
+            info!(
+                "the run has gone back to step {} before and goes on from step {}; to go back once \
+                 more, move the later checkpoints away",
+                checkpoint.step(),
+                newest.step()
+            );
+        }
+        return Ok(found);
+    }
+    if name != format!("step-{}", checkpoint.step()) {
+        return Err(TrainError::CheckpointDiffers {
+            path: folder.to_owned(),
+            difference: "it is set aside".to_owned(),
+            remedy: "give it the name step-N of its step, once the one of that name is moved away",
+        });
+    }
+    of_this_run(&checkpoint, plan)?;
+    check_step(plan, Some(&checkpoint))?;
     adoption::set_aside_later(&plan.options.out.join(CHECKPOINTS), checkpoint.step())?;
-    Checkpoint::open(checkpoint.folder())
+    // After that: a death in between has it done again.
+    record.rewound_to = Some(Origin::of(&checkpoint)?);
+    write_json(&plan.options.out.join(RUN_FILE), record)?;
+    Ok(Some(checkpoint))
 }
 
 /// Makes the folder a run's, which starts from no checkpoint or from one of another folder.
-fn begin(plan: &TrainPlan) -> Result<Option<Checkpoint>, TrainError> {
+fn begin(look: Look<'_>) -> Result<Option<Checkpoint>, TrainError> {
+    let plan = look.plan;
     let path = plan.options.out.join(RUN_FILE);
     let mut record = RunRecord::of(plan);
     let Resume::From(from) = &plan.options.resume else {
         write_json(&path, &record)?;
         return Ok(None);
     };
-    let origin = adoption::open(from, plan)?;
+    let origin = adoption::open(from, look)?;
     record.begin_at(&origin, plan)?;
     write_json(&path, &record)?;
-    adoption::adopt(&origin, plan).map(Some)
+    adoption::adopt(&origin, look).map(Some)
 }
 
 /// Steps that the run in the folder `out` had behind it when it began there: more than none where it
@@ -274,13 +334,25 @@ pub(crate) fn steps_before(out: &Path) -> u64 {
 fn delete(out: &Path) -> Result<(), TrainError> {
     delete_all(&out.join(CHECKPOINTS))?;
     collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
-    let events = out.join(TENSORBOARD);
-    if events.exists() {
-        fs::remove_dir_all(&events).map_err(|source| TrainError::io("delete", &events, source))?;
-    }
+    tensorboard::delete(out)?;
+    delete_diagnoses(out).map_err(|source| TrainError::io("delete", out, source))?;
     for file in [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, RUN_FILE].map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the files `non-finite-step-N.json` of a run folder.
+fn delete_diagnoses(out: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(out)? {
+        let name = entry?.file_name();
+        let step = name.to_str().and_then(|name| {
+            name.strip_prefix("non-finite-step-")?.strip_suffix(".json")?.parse::<u64>().ok()
+        });
+        if step.is_some() {
+            fs::remove_file(out.join(&name))?;
         }
     }
     Ok(())

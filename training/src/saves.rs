@@ -25,26 +25,38 @@ pub(crate) struct Saves<'a> {
     last: Instant,
     /// How many have failed since one succeeded.
     failed: u64,
+    /// Whether one was due after a step that was skipped.
+    is_late: bool,
 }
 
 impl<'a> Saves<'a> {
     /// Those of a run that goes on from `resumed`.
     pub(crate) fn new(resumed: Option<&Checkpoint>, init_from: Option<&'a InitRecord>) -> Self {
         let newest = resumed.map(|checkpoint| (checkpoint.step(), checkpoint.folder().to_owned()));
-        Self { init_from, newest, last: Instant::now(), failed: 0 }
+        Self { init_from, newest, last: Instant::now(), failed: 0, is_late: false }
     }
 
     /// Whether a checkpoint is due after step `step`, by steps or by the clock. That of the last
     /// step is not counted: it is saved at the end.
+    ///
+    /// One that is due after a step that was `skipped` waits for the next update: steps that are
+    /// skipped in a row may end the run, and must not push out the checkpoints from before.
     pub(crate) fn are_due(
-        &self,
+        &mut self,
         plan: &TrainPlan,
         step: u64,
+        skipped: bool,
         rank: &Rank,
     ) -> Result<bool, TrainError> {
         if step == plan.train_steps {
             return Ok(false);
         }
+        let is_due = self.is_late || self.is_due_now(plan, step, rank)?;
+        self.is_late = is_due && skipped;
+        Ok(is_due && !skipped)
+    }
+
+    fn is_due_now(&self, plan: &TrainPlan, step: u64, rank: &Rank) -> Result<bool, TrainError> {
         if plan.checkpoint_due(step) {
             return Ok(true);
         }

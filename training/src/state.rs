@@ -184,7 +184,8 @@ where
         let mut loss = if settings.injected.nan_loss { f64::NAN } else { 0.0 };
         let mut is_first = true;
         while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
-            if !std::mem::take(&mut is_first) && breaks_off()? {
+            let is_later = !std::mem::take(&mut is_first);
+            if is_later && timers.run(Phase::Data, &mut breaks_off)? {
                 return Ok(None);
             }
             let batch = batch?;

@@ -50,8 +50,13 @@ pub struct PlanSummary {
     /// Bytes of these all-reduces, per micro-batch too.
     pub all_reduce_bytes_per_step: u64,
     /// Everything that a rank exchanges with those that share its model in one micro-batch, by
-    /// name, layers that run again included.
+    /// name, layers that run again included. A few numbers per step are not among them: what ranks
+    /// agree on.
     pub messages_per_micro_batch: Vec<MessageTotal>,
+    /// Calls of all of these in an optimizer step, over its micro-batches.
+    pub messages_per_step: u64,
+    /// Bytes that a rank brings to them.
+    pub message_bytes_per_step: u64,
     /// Numbers in each of the three exchanges of the loss.
     pub loss_exchange_numbers: u64,
     /// Numbers that gathering all logits would exchange instead.
@@ -106,7 +111,10 @@ pub struct ParametersByPart {
 /// takes 4, 4 and twice 4. Both are 16.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BytesPerRank {
-    /// Weights in the precision of the layers.
+    /// Weights in the precision of the layers. In mixed precision the division between weights,
+    /// gradients and optimizer is the usual one, 2 + 2 + 12 bytes of a parameter. Ranks on a CPU take
+    /// the same sum in another way: weights and summed gradients are `f32`, and layers round weights
+    /// as they use them.
     pub weights: u64,
     /// Gradients in the same precision.
     pub gradients: u64,
@@ -119,7 +127,10 @@ pub struct BytesPerRank {
     pub activations_kept: u64,
     /// The same with `recompute = "layer"`.
     pub activations_recomputed: u64,
-    /// Weights, gradients, optimizer and activations.
+    /// What a pass holds beside them: the gradients that it has found and not yet added to the
+    /// sums, and one more vocabulary table, in `f32`.
+    pub passing: u64,
+    /// Weights, gradients, optimizer, activations and what passes.
     pub total: u64,
 }
 
@@ -187,16 +198,15 @@ impl TrainPlan {
     /// Refuses a run that does not fit into `memory_bytes` on all ranks together; the ranks are
     /// threads of one process. Nothing is refused where the machine does not tell its size.
     ///
-    /// Counted are weights, gradients, optimizer and activations ([`BytesPerRank`]), and what a
-    /// pass holds beside them: the gradients that it has not yet added to the sums, and one more
-    /// vocabulary table. A run takes more, so that nothing is refused that would fit.
+    /// Counted is the total of [`BytesPerRank`]. A run takes more, so that nothing is refused that
+    /// would fit.
     ///
     /// # Errors
     ///
     /// [`TrainError::ModelTooLarge`] with both sizes.
     pub fn check_memory(&self, memory_bytes: Option<u64>) -> Result<(), TrainError> {
         let ranks = self.parallel.num_ranks();
-        let needed = self.sizes().peak_bytes_per_rank().saturating_mul(ranks as u64);
+        let needed = self.sizes().bytes_per_rank().total.saturating_mul(ranks as u64);
         match memory_bytes {
             Some(present) if needed > present => Err(TrainError::ModelTooLarge {
                 needed,
@@ -237,6 +247,9 @@ impl Sizes<'_> {
         let gradient_bytes = NUMBER_BYTES * parameters_per_rank;
         let tokens_per_step = (self.global_batch_size * model.seq_length) as u64;
         let tokens_total = tokens_per_step.saturating_mul(self.train_steps);
+        let messages = self.messages();
+        let micro_batches =
+            (self.global_batch_size / (self.micro_batch_size * parallel.data)) as u64;
         let epochs_of =
             |tokens: u64| self.tokens_per_epoch.map(|epoch| tokens as f64 / epoch as f64);
         let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token();
@@ -254,14 +267,14 @@ impl Sizes<'_> {
             bytes_per_rank: self.bytes_per_rank(),
             all_reduces_per_step: all_reduces,
             all_reduce_bytes_per_step: all_reduces.saturating_mul(message_bytes),
-            messages_per_micro_batch: self.messages(),
+            messages_per_step: messages.iter().map(|it| it.calls).sum::<u64>() * micro_batches,
+            message_bytes_per_step: messages.iter().map(|it| it.bytes).sum::<u64>() * micro_batches,
+            messages_per_micro_batch: messages,
             loss_exchange_numbers: rows,
             gathered_logits_numbers: rows.saturating_mul(padded_vocab_size),
             gathered_logits_per_loss_number: padded_vocab_size,
             gradient_all_reduce_bytes_per_step: if parallel.data > 1 { gradient_bytes } else { 0 },
-            grad_accumulation_steps: (self.global_batch_size
-                / (self.micro_batch_size * parallel.data))
-                as u64,
+            grad_accumulation_steps: micro_batches,
             tokens_per_epoch: self.tokens_per_epoch,
             steps_per_epoch: epochs_of(tokens_per_step).map(|epochs| 1.0 / epochs),
             tokens_per_step,
@@ -304,7 +317,8 @@ impl Sizes<'_> {
             Recompute::None => activations_kept,
             Recompute::Layer => activations_recomputed,
         };
-        let total = (weights + gradients + optimizer).saturating_add(activations);
+        let passing = self.passing_bytes();
+        let total = (weights + gradients + optimizer + passing).saturating_add(activations);
         BytesPerRank {
             weights,
             gradients,
@@ -312,16 +326,23 @@ impl Sizes<'_> {
             activations,
             activations_kept,
             activations_recomputed,
+            passing,
             total,
         }
     }
 
-    /// Bytes that a rank takes at most: parameters, sums of gradients and moments are `f32` in
-    /// every precision, and so are the gradients of a pass.
-    fn peak_bytes_per_rank(&self) -> u64 {
+    /// Bytes of the gradients that a backward pass has found and not yet added to the sums, which
+    /// are all of them, or those of one layer or of the table; and of one more vocabulary table.
+    fn passing_bytes(&self) -> u64 {
         let parameters = self.parameters_per_rank();
-        let table = NUMBER_BYTES * self.vocabulary_rows() * self.model.hidden_size as u64;
-        (5 * NUMBER_BYTES * parameters + table).saturating_add(self.bytes_per_rank().activations)
+        let table = self.vocabulary_rows() * self.model.hidden_size as u64;
+        let found = match self.recompute {
+            Recompute::None => parameters,
+            Recompute::Layer => {
+                (parameters - table).div_ceil(self.model.num_layers as u64).max(table)
+            }
+        };
+        NUMBER_BYTES * (found + table)
     }
 
     /// Everything that is exchanged in a micro-batch.

@@ -50,7 +50,7 @@ use crate::validation::validation_loss;
 pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, TrainError> {
     let started = Instant::now();
     plan.check_memory(machine::memory_bytes())?;
-    let run = run_folder::prepare(plan)?; // this process's alone until it is dropped
+    let run = run_folder::prepare(plan, observer)?; // this process's alone until it is dropped
     let resumed = run.resumed.as_ref();
     observer.begin("training", Some(plan.train_steps), Unit::Steps);
     if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {
@@ -98,9 +98,12 @@ where
     }
 
     let mut timers = StepTimers::new(Arc::clone(&rank.calls));
-    let stop = || Ok::<_, TrainError>(rank.any("stop", observer.stop_requested())?);
+    let stop = || rank.any("stop", observer.stop_requested());
+    // Copies need not wait for each other between micro-batches.
+    let copy_stops = || Ok(rank.tensor_parallel.any("stop", observer.stop_requested())?);
     let mut is_stopped = false;
-    if rank.any("validation.missing", log.lacks_validation(plan, state.step))? {
+    // The main rank has read the logs of all earlier steps, and the others wait for it.
+    if rank.any_at_last("validation.missing", log.lacks_validation(plan, state.step))? {
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
     }
     while !is_stopped && state.step < plan.train_steps && !stop()? {
@@ -111,9 +114,9 @@ where
         let faults = &plan.options.faults;
         let micro_batches = faults.within(step, rank.index(), plan.timeout, micro_batches);
         rank.calls.begin_step(step);
-        let Some(loss) = state.accumulate(micro_batches, &settings, &mut timers, stop)? else {
-            break;
-        };
+        let loss = state.accumulate(micro_batches, &settings, &mut timers, copy_stops)?;
+        let is_broken_off = plan.grad_accumulation_steps > 1 && rank.any("stop", loss.is_none())?;
+        let Some(loss) = loss.filter(|_| !is_broken_off) else { break };
         let outcome;
         (state, outcome) = state.update(loss, &settings, rank, &mut timers)?;
         if let Some(trace) = trace {
@@ -126,7 +129,7 @@ where
         }
 
         is_stopped = !validate(plan, &state, &mut log, rank, observer)?;
-        if saves.are_due(plan, state.step, rank)? {
+        if saves.are_due(plan, state.step, outcome.skipped, rank)? {
             let saved = timers.run(Phase::Save, || save(plan, &state, &mut log, &saves, rank))?;
             saves.note(state.step, saved);
         }
@@ -141,7 +144,7 @@ where
             saves.finish(state.step, saved, rank)?
         }
     };
-    Ok(log.into_report(plan, state.step, newest))
+    Ok(log.into_report(plan, (state.step, state.updates()), newest))
 }
 
 /// What in a step ends the run: loss or gradient without a number, and no loss scale that could be
@@ -196,6 +199,7 @@ fn finished(
     info!("already at step {step} of {}", plan.train_steps);
     observer.skip(step);
     observer.finish();
+    let updates = checkpoint.state()?.updates;
     let ParallelDims { tensor, data } = checkpoint.written_by()?;
     if plan.options.log_samples && !SampleLog::is_complete(plan, step)? {
         SampleLog::open(plan, step)?;
@@ -203,7 +207,7 @@ fn finished(
     Ok(TrainReport {
         tensor_parallel_size: tensor,
         data_parallel_size: data,
-        ..log.into_report(plan, step, checkpoint.folder().to_owned())
+        ..log.into_report(plan, (step, updates), checkpoint.folder().to_owned())
     })
 }
 

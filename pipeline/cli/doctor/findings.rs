@@ -9,9 +9,9 @@ use training::backend::cpu::vector::Vector;
 
 use super::Finding;
 
-/// Bytes that training holds for a parameter: weight, gradient and Adam's two moments, each in
-/// `f32`.
-const TRAINING_BYTES_PER_PARAMETER: u64 = 16;
+/// Bytes that training holds for a parameter: weight, summed gradient, the gradient of a pass and
+/// Adam's two moments, each in `f32`.
+const TRAINING_BYTES_PER_PARAMETER: u64 = 20;
 
 /// Bytes of a parameter in a checkpoint: weight and Adam's two moments.
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 12;
@@ -79,9 +79,9 @@ pub(super) fn memory() -> Finding {
         (Some(_), Some(limit)) => format!("{}, the limit of its control group", HumanBytes(limit)),
     };
     let advice = match available {
-        None => "16 bytes for each parameter train in f32, activations aside".to_owned(),
+        None => "20 bytes for each parameter train in f32, activations aside".to_owned(),
         Some(available) => format!(
-            "{} can be taken: enough to train {} parameters in f32 at 16 bytes each, \
+            "{} can be taken: enough to train {} parameters in f32 at 20 bytes each, \
              activations aside",
             HumanBytes(available),
             rounded(available / TRAINING_BYTES_PER_PARAMETER)

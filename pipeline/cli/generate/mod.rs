@@ -15,6 +15,7 @@ use clap::Args;
 use corpus::{Observer, Unit, machine};
 use evaluation::ModelIdentity;
 use tracing::info;
+use training::TrainError;
 use training::checkpoint::Checkpoint;
 use training::generation::{Finish, GenerationRequest, Generator, Sampling};
 
@@ -117,7 +118,11 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     let prompt = args.prompt()?;
-    let checkpoint = Checkpoint::open(&args.checkpoint)?;
+    let opened = Checkpoint::open_observed(&args.checkpoint, progress);
+    let checkpoint = opened.map_err(|error| match error {
+        TrainError::Stopped => anyhow!("stopped by a signal before the first token"),
+        error => error.into(),
+    })?;
     let model = ModelIdentity::new(&checkpoint)?;
     let request = args.request(&prompt, &model)?;
     let plan = GenerationPlan::of(&request, &model, args.tp);

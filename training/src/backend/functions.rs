@@ -47,6 +47,15 @@ pub fn with_gradients<B: TpBackend, const D: usize, const E: usize>(
     ))
 }
 
+/// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
+pub fn matmul<B: TpBackend, const D: usize>(
+    lhs: Tensor<B, D>,
+    rhs: Tensor<B, D>,
+    alpha: f64,
+) -> Tensor<B, D> {
+    wrap(B::matmul(unwrap(lhs), unwrap(rhs), alpha))
+}
+
 /// `input + bias`.
 pub fn bias_add<B: TpBackend>(input: Tensor<B, 3>, bias: Tensor<B, 1>) -> Tensor<B, 3> {
     wrap(B::bias_add(unwrap(input), unwrap(bias)))

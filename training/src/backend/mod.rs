@@ -19,11 +19,11 @@ mod functions;
 mod incremental;
 mod precision;
 
-use burn::tensor::FloatDType;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm,
+    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, matmul,
     with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
@@ -71,6 +71,11 @@ pub trait TpBackend: Backend {
 
     /// `tensor` rounded to `precision`, or widened to it; its gradient the other way.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
+
+    /// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
+    /// Products are added up in `f32` and rounded once; so are the gradients, each to the precision
+    /// of what it belongs to: that of a weight of `f32` is not rounded at all.
+    fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self>;
 
     /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
     /// begins that goes on with what another one found.
@@ -195,6 +200,14 @@ pub trait TpKernels: Backend {
     /// `tensor` rounded to `precision`, or widened to it.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
 
+    /// `alpha · lhs · rhs`, matrix by matrix, added up in `f32` and rounded once, to `precision`.
+    fn multiply(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        alpha: f64,
+        precision: Precision,
+    ) -> FloatTensor<Self>;
+
     /// Forward of [`TpBackend::bias_add`].
     fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
 
@@ -301,6 +314,11 @@ impl<B: TpKernels> TpBackend for B {
 
     fn convert(tensor: FloatTensor<B>, precision: Precision) -> FloatTensor<B> {
         <B as TpKernels>::convert(tensor, precision)
+    }
+
+    fn matmul(lhs: FloatTensor<B>, rhs: FloatTensor<B>, alpha: f64) -> FloatTensor<B> {
+        let precision = Precision::of(lhs.dtype());
+        B::multiply(lhs, <B as TpKernels>::convert(rhs, precision), alpha, precision)
     }
 
     /// There is no backward pass for it to begin.

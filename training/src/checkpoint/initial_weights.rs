@@ -6,10 +6,15 @@
 
 use std::path::Path;
 
-use corpus::TokenizerIdentity;
+use corpus::tokenizer::{
+    FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
+};
+use corpus::{Observer, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tracing::warn;
 
+use super::weights_only::TOKENIZER;
 use super::{CHECKPOINTS, Checkpoint, HuggingFaceModel, LATEST, MANIFEST, MODEL};
 use crate::TrainError;
 use crate::model::Gpt2Config;
@@ -34,9 +39,9 @@ pub struct InitialWeights {
 #[derive(Debug)]
 enum Source {
     /// A checkpoint.
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     /// A folder in Hugging Face's form.
-    HuggingFace(HuggingFaceModel),
+    HuggingFace(Box<HuggingFaceModel>),
 }
 
 impl InitialWeights {
@@ -45,17 +50,17 @@ impl InitialWeights {
     ///
     /// # Errors
     ///
-    /// When it is none of them, or not whole.
-    pub fn open(path: &Path) -> Result<Self, TrainError> {
+    /// When it is none of them, or not whole; [`TrainError::Stopped`] when the observer asks to stop.
+    pub fn open(path: &Path, observer: &dyn Observer) -> Result<Self, TrainError> {
         let is_ours = [MANIFEST, CHECKPOINTS, LATEST].iter().any(|name| path.join(name).exists());
         let source = if is_ours {
-            Source::Checkpoint(Checkpoint::open(path)?)
+            Source::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?))
         } else {
-            Source::HuggingFace(HuggingFaceModel::open(path)?)
+            Source::HuggingFace(Box::new(HuggingFaceModel::open(path)?))
         };
         let fingerprint = match &source {
             Source::Checkpoint(checkpoint) => checkpoint.hash_of(MODEL).unwrap_or_default(),
-            Source::HuggingFace(model) => model.fingerprint()?,
+            Source::HuggingFace(model) => model.fingerprint(observer)?,
         };
         let folder = std::path::absolute(source.folder())
             .map_err(|error| TrainError::io("resolve", path, error))?;
@@ -96,6 +101,20 @@ impl InitialWeights {
                 }
             }
             Source::HuggingFace(model) => {
+                match find_tokenizer(folder)? {
+                    None => warn!(
+                        "{}: no tokenizer there; that it is the data's, {}, is not known",
+                        folder.display(),
+                        tokenizer.name
+                    ),
+                    Some(found) if !is_same(&found, folder, tokenizer) => {
+                        differences.push(format!(
+                            "its tokenizer is another one than the data's, {}",
+                            tokenizer.name
+                        ));
+                    }
+                    Some(_) => {}
+                }
                 if let Some(end) = model.end_of_text().filter(|&end| end != tokenizer.eod) {
                     warn!(
                         "{}: token {end} ends a text there, and {} in the data",
@@ -109,6 +128,24 @@ impl InitialWeights {
             return Ok(());
         }
         Err(TrainError::InitDiffers { path: folder.to_owned(), differences })
+    }
+}
+
+/// Whether the tokenizer that was found in `folder` is the data's: the same file, or one that says
+/// the same.
+fn is_same(found: &FoundTokenizer, folder: &Path, data: &TokenizerIdentity) -> bool {
+    let fingerprint = |path: &Path| JsonTokenizer::open(path).ok().map(|it| it.fingerprint());
+    let file = folder.join(TOKENIZER);
+    if fingerprint(&file).is_some_and(|found| found == data.fingerprint) {
+        return true;
+    }
+    match found {
+        FoundTokenizer::Gpt2 => Gpt2Tokenizer::new().fingerprint() == data.fingerprint,
+        FoundTokenizer::Definition(text) => {
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
+            let own = open_tokenizer(&data.name).ok().and_then(|it| it.definition());
+            own.is_some_and(|own| parsed(text).is_some_and(|text| parsed(&own) == Some(text)))
+        }
     }
 }
 

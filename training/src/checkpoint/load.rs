@@ -2,13 +2,15 @@
 //! tensors.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use corpus::{DataFolder, TokenizerIdentity};
+use corpus::{CorpusError, DataFolder, Observer, Silent, TokenizerIdentity};
 use serde::Deserialize;
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::hugging_face::read_gpt2_config;
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
@@ -33,29 +35,57 @@ pub struct Checkpoint {
     weights: TensorMap,
 }
 
+/// A checkpoint that was passed over in the search for the newest one.
+#[derive(Debug)]
+pub(crate) struct PassedOver {
+    pub(crate) folder: PathBuf,
+    pub(crate) step: u64,
+    /// Whether it is whole and only not the one that is looked for.
+    pub(crate) is_whole: bool,
+    fault: TrainError,
+}
+
+/// The newest checkpoint, and those before which it was taken.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) passed_over: Vec<PassedOver>,
+}
+
 impl Checkpoint {
-    /// Opens a checkpoint folder, or the newest complete one in a run folder or in its
-    /// `checkpoints` folder: the one that `latest` names, unless a later one verifies, which a
-    /// death between the two leaves.
+    /// [`open_observed`](Self::open_observed) for whom nobody waits.
     ///
-    /// Reads every file once to compare it with the manifest.
+    /// # Errors
+    ///
+    /// As [`open_observed`](Self::open_observed).
+    pub fn open(path: &Path) -> Result<Self, TrainError> {
+        Self::open_observed(path, &Silent)
+    }
+
+    /// Opens a checkpoint folder, or the newest complete one in a run folder or in its
+    /// `checkpoints` folder, by the numbers in their names: `latest` may name an earlier one where a
+    /// death came between. Broken ones are passed over, and told.
+    ///
+    /// Reads every file once to compare it with the manifest, which takes a while: `observer` hears
+    /// of it.
     ///
     /// # Errors
     ///
     /// When there is no checkpoint, a file has another size or hash than the manifest says, or the
-    /// tensors are not those of the model: the error names the file and the tensor.
-    pub fn open(path: &Path) -> Result<Self, TrainError> {
-        let Resolved { named, later } = resolve(path)?;
-        for folder in later {
-            match Self::open_folder(folder.clone()) {
-                Ok(checkpoint) => {
-                    info!("{} is later than what `latest` names: taking it", folder.display());
-                    return Ok(checkpoint);
-                }
-                Err(error) => warn!("passing over a broken checkpoint: {error}"),
-            }
+    /// tensors are not those of the model: the error names the file and the tensor. Of several
+    /// broken ones that of the newest is told. [`TrainError::Stopped`] when the observer asks to
+    /// stop.
+    pub fn open_observed(path: &Path, observer: &dyn Observer) -> Result<Self, TrainError> {
+        let checkpoints = match locate(path)? {
+            Place::Checkpoint => return Self::open_folder(path.to_owned(), observer),
+            Place::Several(checkpoints) => checkpoints,
+        };
+        let (newest, passed_over) = Self::search(&checkpoints, observer, &|_| Ok(()))?;
+        if let Some(checkpoint) = &newest {
+            tell_if_later_than_latest(&checkpoints, checkpoint);
         }
-        Self::open_folder(named)
+        let newest_fault = passed_over.into_iter().next().map(|it| it.fault);
+        newest.ok_or_else(|| newest_fault.unwrap_or_else(|| no_checkpoint(path)))
     }
 
     /// Opens the newest complete checkpoint in the folder `checkpoints`, by the numbers in their
@@ -64,50 +94,79 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoUsableCheckpoint`] where there are some, and each is broken or refused.
+    /// [`TrainError::NoUsableCheckpoint`] where there are some, and each is broken or refused; what
+    /// the system says where a file cannot be read that may well be whole.
     pub(crate) fn newest_complete(
         checkpoints: &Path,
+        observer: &dyn Observer,
         accept: impl Fn(&Self) -> Result<(), TrainError>,
-    ) -> Result<Option<Self>, TrainError> {
+    ) -> Result<Option<Newest>, TrainError> {
         if !checkpoints.is_dir() {
             return Ok(None);
         }
         for path in retention::leftovers(checkpoints)? {
             warn!("passing over {}: it was not finished, or was being deleted", path.display());
         }
-        let mut newest_fault = None;
-        for (step, folder) in step_folders(checkpoints)? {
-            let accepted = Self::open_folder(folder).and_then(|it| accept(&it).map(|()| it));
-            match accepted {
-                Ok(checkpoint) => return Ok(Some(checkpoint)),
-                Err(error) => {
-                    warn!(step, "passing over a broken checkpoint: {error}");
-                    newest_fault.get_or_insert(error);
-                }
-            }
+        let (newest, passed_over) = Self::search(checkpoints, observer, &accept)?;
+        if let Some(checkpoint) = newest {
+            return Ok(Some(Newest { checkpoint, passed_over }));
         }
-        match newest_fault {
+        match passed_over.into_iter().next() {
             None => Ok(None),
-            Some(fault) => Err(TrainError::NoUsableCheckpoint {
+            Some(PassedOver { fault, .. }) => Err(TrainError::NoUsableCheckpoint {
                 path: checkpoints.to_owned(),
                 source: Box::new(fault),
             }),
         }
     }
 
-    fn open_folder(folder: PathBuf) -> Result<Self, TrainError> {
-        let manifest: Manifest = read_json(&folder.join(MANIFEST))?;
-        if manifest.version != Manifest::VERSION {
-            return Err(TrainError::CheckpointFile {
-                path: folder.join(MANIFEST),
-                what: "version",
-                expected: Manifest::VERSION.to_string(),
-                found: manifest.version.to_string(),
-            });
+    /// The newest checkpoint in the folder `checkpoints` that is whole and that `accept` accepts,
+    /// and those that are later, newest first.
+    fn search(
+        checkpoints: &Path,
+        observer: &dyn Observer,
+        accept: &dyn Fn(&Self) -> Result<(), TrainError>,
+    ) -> Result<(Option<Self>, Vec<PassedOver>), TrainError> {
+        let mut passed_over = Vec::new();
+        for (step, folder) in step_folders(checkpoints)? {
+            let (fault, is_whole) = match Self::open_folder(folder.clone(), observer) {
+                Ok(checkpoint) => match accept(&checkpoint) {
+                    Ok(()) => return Ok((Some(checkpoint), passed_over)),
+                    Err(refusal) => (refusal, true),
+                },
+                Err(fault) if says_nothing_of_the_files(&fault) => return Err(fault),
+                Err(fault) => {
+                    let is_of_another_version =
+                        matches!(fault, TrainError::CheckpointFile { what: "version", .. });
+                    (fault, is_of_another_version)
+                }
+            };
+            match is_whole {
+                true => {
+                    warn!(step, "passing over a whole checkpoint that cannot be taken: {fault}")
+                }
+                false => warn!(step, "passing over a broken checkpoint: {fault}"),
+            }
+            passed_over.push(PassedOver { folder, step, is_whole, fault });
         }
-        for file in &manifest.files {
-            verify(&folder, file)?;
-        }
+        Ok((None, passed_over))
+    }
+
+    fn open_folder(folder: PathBuf, observer: &dyn Observer) -> Result<Self, TrainError> {
+        let manifest = Manifest::read(&folder)?;
+        verify(&folder, &manifest.files, observer)?;
+        Self::load(folder, manifest)
+    }
+
+    /// The same checkpoint where its files have been copied to.
+    pub(super) fn at(&self, folder: PathBuf) -> Result<Self, TrainError> {
+        Self::load(folder, self.manifest.clone())
+    }
+
+    /// Maps the files of `folder`, which are those of `manifest`.
+    fn load(folder: PathBuf, manifest: Manifest) -> Result<Self, TrainError> {
+        let Architecture::Gpt2(model) = &manifest.model;
+        model.validate()?;
         let state = manifest.has(STATE).then(|| read_json::<TrainingState>(&folder.join(STATE)));
         let state = state.transpose()?;
         if let Some(state) = state.as_ref().filter(|state| state.step != manifest.step) {
@@ -121,6 +180,7 @@ impl Checkpoint {
         let weights = TensorMap::open(&folder.join(MODEL))?;
         let specs = manifest.model.parameters();
         weights.check(&named(&specs, "").collect::<Vec<_>>())?;
+        check_description(&folder, &manifest)?;
         Ok(Self { folder, manifest, state, weights })
     }
 
@@ -242,21 +302,14 @@ impl ParameterSource for Checkpoint {
 }
 
 /// Where a path leads to.
-struct Resolved {
-    /// The folder that was meant.
-    named: PathBuf,
-    /// Folders of later steps than the one that `latest` names, newest first.
-    later: Vec<PathBuf>,
+enum Place {
+    /// To one checkpoint.
+    Checkpoint,
+    /// To this folder of checkpoints.
+    Several(PathBuf),
 }
 
-impl Resolved {
-    fn only(named: PathBuf) -> Self {
-        Self { named, later: Vec::new() }
-    }
-}
-
-/// The folder that holds the manifest, and those that may take its place.
-fn resolve(path: &Path) -> Result<Resolved, TrainError> {
+fn locate(path: &Path) -> Result<Place, TrainError> {
     let none = |found| TrainError::NoCheckpoint { path: path.to_owned(), found };
     if path.join(MANIFEST).is_file() {
         // A data folder has a manifest too.
@@ -264,7 +317,7 @@ fn resolve(path: &Path) -> Result<Resolved, TrainError> {
         return if is_data {
             Err(none("a data folder, no checkpoint"))
         } else {
-            Ok(Resolved::only(path.to_owned()))
+            Ok(Place::Checkpoint)
         };
     }
     if path.join(HUGGING_FACE_CONFIG).is_file() && !path.join(STATE).is_file() {
@@ -272,28 +325,74 @@ fn resolve(path: &Path) -> Result<Resolved, TrainError> {
             "a Hugging Face folder, of which `pipeline checkpoint import` makes a checkpoint",
         ));
     }
+    folder_of_checkpoints(path).map(Place::Several).ok_or_else(|| no_checkpoint(path))
+}
+
+/// The folder of checkpoints that `path` is, or that the run folder `path` has; none for anything
+/// else, and for one checkpoint.
+pub(crate) fn folder_of_checkpoints(path: &Path) -> Option<PathBuf> {
     let below = path.join(CHECKPOINTS);
-    let checkpoints = if below.is_dir() { below } else { path.to_owned() };
-    let missing = || none("no checkpoint here");
-    if !checkpoints.is_dir() {
-        return Err(missing());
+    if below.is_dir() {
+        return Some(below);
     }
-    let latest = checkpoints.join(LATEST);
-    if latest.is_file() {
-        let name = fs::read_to_string(&latest)
-            .map_err(|source| TrainError::io("read", &latest, source))?;
-        let folder = checkpoints.join(name.trim());
-        if folder.join(MANIFEST).is_file() {
-            let named_step = step_of(name.trim());
-            let mut folders = step_folders(&checkpoints)?;
-            folders.retain(|(step, _)| named_step.is_some_and(|named| *step > named));
-            let later = folders.into_iter().map(|(_, folder)| folder).collect();
-            return Ok(Resolved { named: folder, later });
+    let has_some = || step_folders(path).is_ok_and(|folders| !folders.is_empty());
+    (!path.join(MANIFEST).is_file() && has_some()).then(|| path.to_owned())
+}
+
+fn no_checkpoint(path: &Path) -> TrainError {
+    TrainError::NoCheckpoint { path: path.to_owned(), found: "no checkpoint here" }
+}
+
+/// Says so where `checkpoint`, the newest whole one, is a later one than the file `latest` names,
+/// which is written after it.
+fn tell_if_later_than_latest(checkpoints: &Path, checkpoint: &Checkpoint) {
+    let named = fs::read_to_string(checkpoints.join(LATEST)).ok();
+    let named = named.as_deref().and_then(|name| step_of(name.trim()));
+    if named.is_some_and(|named| named < checkpoint.step()) {
+        let folder = checkpoint.folder.display();
+        info!("{folder} is later than what `latest` names: taking it");
+    }
+}
+
+/// Whether an error of opening a checkpoint tells of the machine or of a wish, and not of what is
+/// in the files: a disk that does not answer, a file that may not be read.
+fn says_nothing_of_the_files(error: &TrainError) -> bool {
+    match error {
+        TrainError::Stopped => true,
+        TrainError::Io { source, .. } | TrainError::Corpus(CorpusError::Io { source, .. }) => {
+            !matches!(
+                source.kind(),
+                ErrorKind::NotFound
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::UnexpectedEof
+                    | ErrorKind::InvalidData
+                    | ErrorKind::InvalidInput
+            )
         }
-        warn!("{} names no checkpoint: taking the newest there is", latest.display());
+        _ => false,
     }
-    // `latest` is written after the folder: a death between the two leaves a complete newest folder
-    // without it.
-    let (_, newest) = step_folders(&checkpoints)?.into_iter().next().ok_or_else(missing)?;
-    Ok(Resolved::only(newest))
+}
+
+/// Demands that the manifest, of which nothing has a hash, tells of the same model as the
+/// configuration beside it, which has one: sizes that fit the tensors may still be wrong.
+fn check_description(folder: &Path, manifest: &Manifest) -> Result<(), TrainError> {
+    let path = folder.join(HUGGING_FACE_CONFIG);
+    let value: Value = read_json(&path)?;
+    let beside = read_gpt2_config(&path, &value)?;
+    let Architecture::Gpt2(model) = &manifest.model;
+    let mut differences = model.differences(&beside);
+    let end = manifest.tokenizer.eod;
+    if value["eos_token_id"] != end {
+        differences
+            .push(format!("tokenizer.eod is {} there and {end} here", value["eos_token_id"]));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(TrainError::CheckpointDiffers {
+        path: folder.join(MANIFEST),
+        difference: format!("not the model of config.json beside it: {}", differences.join(", ")),
+        remedy: "one of the two was changed since; take another checkpoint",
+    })
 }

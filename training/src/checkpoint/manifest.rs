@@ -1,11 +1,13 @@
 //! What a checkpoint says about itself, and the fingerprints of its files.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Component, Path};
 
-use corpus::{FileSummary, PendingFile, TokenizerIdentity};
+use corpus::{FileSummary, Observer, PendingFile, TokenizerIdentity, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::initial_weights::InitRecord;
+use super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG};
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::data::DataRecord;
@@ -36,6 +38,35 @@ impl Manifest {
     /// The version that this crate writes and reads.
     pub const VERSION: u32 = 2;
 
+    /// Reads the manifest of the checkpoint in `folder`. Of what it says, only the list of files is
+    /// looked at: that each of them lies in this folder and nowhere else, and that none is missing.
+    pub(super) fn read(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(MANIFEST);
+        let manifest: Self = read_json(&path)?;
+        let refuse = |what, expected: &str, found: String| {
+            let (path, expected) = (path.clone(), expected.to_owned());
+            Err(TrainError::CheckpointFile { path, what, expected, found })
+        };
+        if manifest.version != Self::VERSION {
+            return refuse("version", &Self::VERSION.to_string(), manifest.version.to_string());
+        }
+        let mut names = HashSet::new();
+        for file in &manifest.files {
+            if !is_plain_name(&file.name) || file.name == MANIFEST || !names.insert(&file.name) {
+                return refuse("files", "names in this folder, each once", file.name.clone());
+            }
+        }
+        let of_a_run = [STATE, OPTIMIZER, TRAIN_CONFIG];
+        let needed = [MODEL, HUGGING_FACE_CONFIG]
+            .into_iter()
+            .chain(manifest.tokenizer.file_name())
+            .chain(of_a_run.into_iter().filter(|_| manifest.has(STATE)));
+        match needed.into_iter().find(|name| !manifest.has(name)) {
+            Some(missing) => refuse("files", missing, "a list without it".to_owned()),
+            None => Ok(manifest),
+        }
+    }
+
     /// Whether it lists a file of that name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -60,24 +91,40 @@ pub struct TrainingState {
     pub loss_scaler: Option<LossScalerState>,
 }
 
-/// Compares a file of `folder` with its entry in the manifest: size first, which costs nothing.
-pub(super) fn verify(folder: &Path, expected: &FileSummary) -> Result<(), TrainError> {
-    let path = folder.join(&expected.name);
-    let refuse = |what, expected: &dyn ToString, found: &dyn ToString| TrainError::CheckpointFile {
-        path: path.clone(),
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    };
-    let bytes = path.metadata().map_err(|source| TrainError::io("read", &path, source))?.len();
-    if bytes != expected.bytes {
-        return Err(refuse("bytes", &expected.bytes, &bytes));
+/// Whether `name` is that of a file in a folder, and leads nowhere else.
+fn is_plain_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let first = parts.next();
+    matches!(first, Some(Component::Normal(only)) if only == name) && parts.next().is_none()
+}
+
+/// Compares files of `folder` with their entries in a manifest: all sizes first, which costs nothing.
+pub(super) fn verify(
+    folder: &Path,
+    files: &[FileSummary],
+    observer: &dyn Observer,
+) -> Result<(), TrainError> {
+    for file in files {
+        let path = folder.join(&file.name);
+        let bytes = path.metadata().map_err(|source| TrainError::io("read", &path, source))?.len();
+        if bytes != file.bytes {
+            let (expected, found) = (file.bytes.to_string(), bytes.to_string());
+            return Err(TrainError::CheckpointFile { path, what: "bytes", expected, found });
+        }
     }
-    let found = FileSummary::of(&path)?;
-    if found.xxh3_128 != expected.xxh3_128 {
-        return Err(refuse("xxh3-128", &expected.xxh3_128, &found.xxh3_128));
-    }
-    Ok(())
+    let total = files.iter().map(|file| file.bytes).sum();
+    observer.begin("verify checkpoint", Some(total), Unit::Bytes);
+    let verified = files.iter().try_for_each(|file| {
+        let path = folder.join(&file.name);
+        let found = FileSummary::observed(&path, observer)?.xxh3_128;
+        if found == file.xxh3_128 {
+            return Ok(());
+        }
+        let expected = file.xxh3_128.clone();
+        Err(TrainError::CheckpointFile { path, what: "xxh3-128", expected, found })
+    });
+    observer.finish();
+    verified
 }
 
 /// Reads a JSON file.

@@ -99,10 +99,59 @@ pub struct MegatronDescription {
 impl MegatronDescription {
     const VERSION: u32 = 1;
 
-    /// The folder of a rank, from the folder of this file on.
-    fn rank_file(&self, rank: usize) -> String {
-        format!("iter_{:07}/mp_rank_{rank:02}/{RANK_FILE}", self.step)
+    /// Reads the description in `folder`, and looks at whether it can be one.
+    fn read(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(DESCRIPTION);
+        let description: Self = read_json(&path)?;
+        if description.version != Self::VERSION {
+            return Err(TrainError::CheckpointFile {
+                path,
+                what: "version",
+                expected: Self::VERSION.to_string(),
+                found: description.version.to_string(),
+            });
+        }
+        let Architecture::Gpt2(config) = &description.model;
+        config.check_tensor_parallel(description.tensor_parallel_size)?;
+        description.check_files(&path)?;
+        Ok(description)
     }
+
+    /// The folder of a rank, from the folder of this file on.
+    fn rank_folder(&self, rank: usize) -> String {
+        format!("iter_{:07}/mp_rank_{rank:02}", self.step)
+    }
+
+    /// The file of a rank, from the folder of this file on.
+    fn rank_file(&self, rank: usize) -> String {
+        format!("{}/{RANK_FILE}", self.rank_folder(rank))
+    }
+
+    /// Demands that it lists the file of every rank once, and no other.
+    fn check_files(&self, path: &Path) -> Result<(), TrainError> {
+        let mut listed: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
+        listed.sort_unstable();
+        let mut expected: Vec<_> =
+            (0..self.tensor_parallel_size).map(|rank| self.rank_file(rank)).collect();
+        expected.sort_unstable();
+        if listed == expected {
+            return Ok(());
+        }
+        Err(TrainError::CheckpointFile {
+            path: path.to_owned(),
+            what: "files",
+            expected: expected.join(", "),
+            found: listed.join(", "),
+        })
+    }
+}
+
+/// The files of a folder that [`reshard`] made, as its description tells them.
+fn files_of(folder: &Path) -> Option<Vec<String>> {
+    let description = MegatronDescription::read(folder).ok()?;
+    let files = description.files.into_iter().map(|file| file.name);
+    let others = [DESCRIPTION, TRACKER].into_iter().chain(description.tokenizer.file_name());
+    Some(files.chain(others.map(str::to_owned)).collect())
 }
 
 /// Cuts the model of `checkpoint` into files for `size` tensor-parallel ranks, in the folder `out`.
@@ -124,8 +173,7 @@ pub fn reshard(
     config.check_tensor_parallel(size)?;
     let step = checkpoint.step();
     let iteration = format!("iter_{step:07}");
-    let names = [DESCRIPTION, TRACKER, weights_only::TOKENIZER, &iteration];
-    let output = OutputFolder::begin(out, existing, &names)?;
+    let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
     let folder = output.path();
     let tokenizer = checkpoint.tokenizer()?;
     let mut description = MegatronDescription {
@@ -145,8 +193,8 @@ pub fn reshard(
     for (rank, layout) in layouts.iter().enumerate() {
         let name = description.rank_file(rank);
         let path = folder.join(&name);
-        let parent = path.parent().expect("a file of a rank lies in its folder");
-        fs::create_dir_all(parent).map_err(|source| TrainError::io("create", parent, source))?;
+        let parent = folder.join(description.rank_folder(rank));
+        fs::create_dir_all(&parent).map_err(|source| TrainError::io("create", &parent, source))?;
         let summary = form.write(checkpoint, rank, layout, &path, observer)?;
         files.push(FileSummary { name, ..summary });
     }
@@ -177,25 +225,13 @@ pub fn merge(
         let found = "no megatron.json here, so no folder that `checkpoint reshard` made";
         return Err(TrainError::NoForeignModel { path: from.to_owned(), found });
     }
-    let description: MegatronDescription = read_json(&path)?;
-    if description.version != MegatronDescription::VERSION {
-        return Err(TrainError::CheckpointFile {
-            path,
-            what: "version",
-            expected: MegatronDescription::VERSION.to_string(),
-            found: description.version.to_string(),
-        });
-    }
-    let Architecture::Gpt2(config) = &description.model;
-    config.check_tensor_parallel(description.tensor_parallel_size)?;
-    for file in &description.files {
-        verify(from, file)?;
-    }
+    let description = MegatronDescription::read(from)?;
+    verify(from, &description.files, observer)?;
     let source = RankFiles::open(from, &description)?;
-    let (step, architecture) = (description.step, description.model.clone());
-    let weights = WeightsOnly { step, architecture, source: &source };
+    let weights = WeightsOnly { step: description.step, from, source: &source };
     let tokenizer = description.tokenizer.seen_from(from)?;
-    weights_only::write(&weights, |folder| Ok(tokenizer.kept_in(folder)?), out, existing, observer)
+    let describe = |folder: &Path| Ok((tokenizer.kept_in(folder)?, description.model.clone()));
+    weights_only::write(&weights, describe, out, existing, observer)
 }
 
 /// How a model's tensors look in the files of the ranks.
@@ -274,8 +310,9 @@ impl<'a> MegatronForm<'a> {
         }
     }
 
-    /// The inverse of [`to_file`](Self::to_file).
-    fn from_file(&self, spec: &ParameterSpec, rank: usize, mut values: Vec<f32>) -> Vec<f32> {
+    /// A rank's part of a parameter from what its file has: the inverse of
+    /// [`to_file`](Self::to_file).
+    fn restored(&self, spec: &ParameterSpec, rank: usize, mut values: Vec<f32>) -> Vec<f32> {
         if let Some((rows, width)) = self.row_order(spec) {
             let mut ordered = vec![0.0; values.len()];
             for (&row, from) in rows.iter().zip(values.chunks_exact(width)) {
@@ -348,7 +385,7 @@ impl<'a> RankFiles<'a> {
         let mut whole = vec![0.0; spec.num_elements()];
         for (rank, map) in self.ranks.iter().enumerate() {
             let values = map.whole(&megatron_name(spec), &self.form.shape(spec, rank))?;
-            let local = self.form.from_file(spec, rank, values);
+            let local = self.form.restored(spec, rank, values);
             for run in spec.local_runs(rank, size) {
                 whole[run.logical_range()].copy_from_slice(&local[run.local_range()]);
             }

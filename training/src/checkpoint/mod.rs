@@ -40,6 +40,7 @@ mod weights_only;
 pub use hugging_face::{ExportReport, HuggingFaceModel, export, import};
 pub use initial_weights::{InitRecord, InitialWeights};
 pub use load::Checkpoint;
+pub(crate) use load::{Newest, folder_of_checkpoints};
 pub use manifest::{Manifest, TrainingState};
 pub(crate) use manifest::{read_json, write_json};
 pub use megatron::{MegatronDescription, QkvOrder, merge, reshard};

@@ -1,6 +1,5 @@
 //! A folder that appears under its name when everything in it is on the disk.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,28 +17,41 @@ pub enum Existing {
     Replace,
 }
 
+/// Tells the files of an earlier output of some kind in a folder, by their paths from there on; none
+/// where the folder is no such output.
+pub(super) type Describe = fn(&Path) -> Option<Vec<String>>;
+
 /// A folder that is being written under a hidden name beside its own; dropped before it is finished,
 /// it is gone.
 #[derive(Debug)]
 pub(super) struct OutputFolder {
     out: PathBuf,
     place: Workplace,
-    names: Vec<String>,
+    describe: Describe,
 }
 
 impl OutputFolder {
-    /// Begins the folder that will be `out`. One that is there is only ever replaced where it holds
-    /// nothing but files and folders called `names`, or empty.
+    /// Begins the folder that will be `out`, from what is read in the folder `from`. One that is
+    /// there is only ever replaced where it is empty, or holds the files that `describe` tells and
+    /// nothing else.
     pub(super) fn begin(
         out: &Path,
+        from: &Path,
         existing: Existing,
-        names: &[&str],
+        describe: Describe,
     ) -> Result<Self, TrainError> {
-        check(out, existing, names)?;
+        let resolved = |path: &Path| fs::canonicalize(path).ok();
+        if resolved(out).is_some_and(|out| resolved(from) == Some(out)) {
+            return Err(TrainError::OutputFolderUsed {
+                path: out.to_owned(),
+                reason: "it is what is read".to_owned(),
+                remedy: "choose another folder",
+            });
+        }
+        check(out, existing, describe)?;
         let place = Workplace::beside(out, "partial")?;
         place.empty()?;
-        let names = names.iter().map(|&name| name.to_owned()).collect();
-        Ok(Self { out: out.to_owned(), place, names })
+        Ok(Self { out: out.to_owned(), place, describe })
     }
 
     /// Where the files go.
@@ -50,8 +62,7 @@ impl OutputFolder {
     /// Gives the folder its name, once it is on the disk.
     pub(super) fn finish(mut self) -> Result<(), TrainError> {
         // Whoever has written there in the meantime keeps it.
-        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        check(&self.out, Existing::Replace, &names)?;
+        check(&self.out, Existing::Replace, self.describe)?;
         sync_folder(Some(self.place.path()))?;
         let old = self.out.exists().then(|| Workplace::place_beside(&self.out, "old"));
         let old = old.transpose()?;
@@ -75,7 +86,7 @@ impl OutputFolder {
 }
 
 /// Refuses a place where something is that must stay.
-fn check(out: &Path, existing: Existing, names: &[&str]) -> Result<(), TrainError> {
+fn check(out: &Path, existing: Existing, describe: Describe) -> Result<(), TrainError> {
     let refuse = |reason: String, remedy| {
         Err(TrainError::OutputFolderUsed { path: out.to_owned(), reason, remedy })
     };
@@ -85,21 +96,43 @@ fn check(out: &Path, existing: Existing, names: &[&str]) -> Result<(), TrainErro
     if !out.is_dir() {
         return refuse("it is a file".to_owned(), "choose another name");
     }
-    let list = |source| TrainError::io("list", out, source);
-    let mut is_empty = true;
-    for entry in out.read_dir().map_err(list)? {
-        let name = entry.map_err(list)?.file_name();
-        is_empty = false;
-        if !names.iter().any(|known| OsStr::new(known) == name) {
-            let reason = format!("it holds {}", name.display());
-            return refuse(reason, "choose another folder, for that is no part of what is written");
-        }
+    let mut found = Vec::new();
+    list(out, "", &mut found)?;
+    if found.is_empty() {
+        return Ok(());
     }
-    if !is_empty && existing == Existing::Refuse {
+    let own = describe(out).unwrap_or_default();
+    // A folder belongs to the output where one of its files lies in it.
+    let is_own = |path: &String| {
+        own.iter().any(|own| own == path || own.starts_with(path) && path.ends_with('/'))
+    };
+    if let Some(foreign) = found.iter().find(|path| !is_own(path)) {
+        let reason = format!("it holds {}", foreign.trim_end_matches('/'));
+        return refuse(reason, "choose another folder, for that is no part of what is written");
+    }
+    if existing == Existing::Refuse {
         return refuse(
             "it holds an earlier output".to_owned(),
             "choose another folder, or pass --overwrite to replace it",
         );
+    }
+    Ok(())
+}
+
+/// Adds what lies in `folder`, at any depth, to `found`: paths behind `prefix`, those of folders with
+/// a slash at their end.
+fn list(folder: &Path, prefix: &str, found: &mut Vec<String>) -> Result<(), TrainError> {
+    let list_error = |source| TrainError::io("list", folder, source);
+    for entry in folder.read_dir().map_err(list_error)? {
+        let entry = entry.map_err(list_error)?;
+        let path = format!("{prefix}{}", entry.file_name().display());
+        if entry.file_type().map_err(list_error)?.is_dir() {
+            let below = format!("{path}/");
+            found.push(below.clone());
+            list(&entry.path(), &below, found)?;
+        } else {
+            found.push(path);
+        }
     }
     Ok(())
 }

@@ -45,8 +45,8 @@ impl Retention {
 /// Deletes the checkpoints that `retention` does not keep, once the one of step `saved` is on the
 /// disk. One that cannot be deleted is told and stays.
 ///
-/// Folders of later steps are those that a resumed run passed over as broken: they take no good
-/// one's place, and go when their step is saved again.
+/// What a resumed run passed over has another name by then, and takes no good one's place; a folder
+/// of a later step does not either.
 pub(super) fn delete_superseded(checkpoints: &Path, saved: u64, retention: Retention) {
     let folders = match step_folders(checkpoints) {
         Ok(folders) => folders,

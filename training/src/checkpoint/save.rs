@@ -22,8 +22,8 @@ use super::room::{DESCRIPTION_BYTES, Room};
 use super::save_progress::SaveProgress;
 use super::tensor_file::{TensorFileWriter, TensorLayout};
 use super::{
-    DELETED, EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL,
-    STATE, TRAIN_CONFIG, hidden, hugging_face, named, step_folder,
+    EXP_AVG, EXP_AVG_SQ, HUGGING_FACE_CONFIG, LATEST, MANIFEST, MODEL, OPTIMIZER, PARTIAL,
+    RunCheckpoints, STATE, TRAIN_CONFIG, hidden, hugging_face, named, step_folder,
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
@@ -189,8 +189,7 @@ impl<M> Attempt<'_, M> {
     /// Writes everything that is not sliced, and gives the complete folder its name.
     fn complete(&self) -> Result<(), TrainError> {
         write_descriptions(&self.partial, self.snapshot, &self.progress)?;
-        let step = self.snapshot.state.step;
-        put_in_place(&self.partial, &self.checkpoints.join(step_folder(step)), step)
+        put_in_place(&self.partial, self.checkpoints, self.snapshot.state.step)
     }
 
     /// Points `latest` at the new checkpoint, which is on the disk, and deletes old ones after that.
@@ -308,15 +307,14 @@ fn summaries<'n>(
     paths.iter().map(|path| Ok(FileSummary::observed(path, progress)?)).collect()
 }
 
-/// Gives a complete folder its name. An old folder of that name, which a resumed run passed over as
-/// broken or did not want, makes way.
-fn put_in_place(partial: &Path, folder: &Path, step: u64) -> Result<(), TrainError> {
-    let old = folder.with_file_name(hidden(step, DELETED));
-    if folder.is_dir() {
-        fs::rename(folder, &old).map_err(|source| TrainError::io("rename", folder, source))?;
-    }
+/// Gives a complete folder its name. What has that name already makes way; what is left of a broken
+/// checkpoint of this step is of no use any more.
+fn put_in_place(partial: &Path, checkpoints: &Path, step: u64) -> Result<(), TrainError> {
+    let run = RunCheckpoints { folder: checkpoints };
+    run.make_way(step)?;
+    let folder = checkpoints.join(step_folder(step));
     fs::rename(partial, folder).map_err(|source| TrainError::io("rename", partial, source))?;
-    sync_folder(folder.parent())?;
-    clear_away(&old);
+    sync_folder(Some(checkpoints))?;
+    run.delete_broken(step);
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::hugging_face::gpt2_config;
 use super::manifest::{Manifest, write_json};
 use super::output_folder::{Existing, OutputFolder};
 use super::tensor_file::{TensorFileWriter, TensorLayout};
-use super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, named};
+use super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, STATE, named};
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::parameters::ParameterSource;
@@ -17,32 +17,37 @@ use crate::parameters::ParameterSource;
 /// Name of the tokenizer's file in a checkpoint.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 
-/// Every name that a folder of this kind may hold.
-const NAMES: [&str; 4] = [MODEL, HUGGING_FACE_CONFIG, TOKENIZER, MANIFEST];
+/// The files of such a folder, as its manifest tells them.
+fn files_of(folder: &Path) -> Option<Vec<String>> {
+    let manifest = Manifest::read(folder).ok().filter(|manifest| !manifest.has(STATE))?;
+    let files = manifest.files.into_iter().map(|file| file.name);
+    Some(files.chain([MANIFEST.to_owned()]).collect())
+}
 
 /// A model whose weights are elsewhere.
 pub(super) struct WeightsOnly<'a> {
     /// Optimizer steps that it has behind it.
     pub(super) step: u64,
-    pub(super) architecture: Architecture,
+    /// The folder that they are read from.
+    pub(super) from: &'a Path,
     pub(super) source: &'a dyn ParameterSource,
 }
 
-/// Writes the checkpoint folder `out`; `tokenizer` puts the tokenizer's file into it and says what it
-/// is. No more than one tensor is held at a time.
+/// Writes the checkpoint folder `out`; `describe` puts the tokenizer's file into it, and says what
+/// tokenizer and model are. No more than one tensor is held at a time.
 pub(super) fn write(
     weights: &WeightsOnly<'_>,
-    tokenizer: impl FnOnce(&Path) -> Result<TokenizerIdentity, TrainError>,
+    describe: impl FnOnce(&Path) -> Result<(TokenizerIdentity, Architecture), TrainError>,
     out: &Path,
     existing: Existing,
     observer: &dyn Observer,
 ) -> Result<Manifest, TrainError> {
-    let output = OutputFolder::begin(out, existing, &NAMES)?;
+    let output = OutputFolder::begin(out, weights.from, existing, files_of)?;
     let folder = output.path();
     // First, for it is here that most is wrong.
-    let tokenizer = tokenizer(folder)?;
+    let (tokenizer, architecture) = describe(folder)?;
 
-    let specs = weights.architecture.parameters();
+    let specs = architecture.parameters();
     let layout = TensorLayout::new(named(&specs, ""));
     let path = folder.join(MODEL);
     layout.create(&path)?;
@@ -58,7 +63,7 @@ pub(super) fn write(
     file.finish()?;
     observer.finish();
 
-    let Architecture::Gpt2(model) = &weights.architecture;
+    let Architecture::Gpt2(model) = &architecture;
     write_json(&folder.join(HUGGING_FACE_CONFIG), &gpt2_config(model, &tokenizer))?;
     let files = [MODEL, HUGGING_FACE_CONFIG]
         .into_iter()
@@ -68,7 +73,7 @@ pub(super) fn write(
     let manifest = Manifest {
         version: Manifest::VERSION,
         step: weights.step,
-        model: weights.architecture.clone(),
+        model: architecture,
         tokenizer,
         data: None,
         init_from: None,

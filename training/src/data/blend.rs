@@ -17,12 +17,14 @@
 //! Cohen, Plaxton, Varvel 1996.) One source may always come: the lags `n·wᵢ − cᵢ` add up to 0, so
 //! with the next place one of them is positive.
 //!
-//! Shares are whole numbers of a period ([`Shares`]), and the arithmetic is exact. After a period
+//! Shares are whole numbers of a period (`shares.rs`), and the arithmetic is exact. After a period
 //! every lag is 0 and the sequence begins again, so it is a pure function of a sample's number. To
 //! find any place of it without walking there, the counts are noted at regular places of one period
 //! or, where that is longer, of the run: at most 65,536 notes, and from the nearest the rest is
-//! walked. For `0.7 / 0.3` that is one note of a period of ten; for weights without a short common
-//! denominator the notes of 154 million samples are made in a second.
+//! walked. For `0.7 / 0.3` that is one note of a period of ten. Weights without a short common
+//! denominator take notes of the whole run: for 154 million samples 0.8 s and 0.7 MB with two
+//! sources, 6.3 s and 6.6 MB with twenty (`benches/sample_order.rs`), and a place is found in some
+//! microseconds.
 
 use corpus::{Observer, Unit};
 
@@ -156,8 +158,8 @@ impl Blend {
             let period = u128::from(self.shares.period);
             (u128::from(there) + 1) * period / u128::from(part) + 1
         });
-        let beyond = beyond.min().expect("there are sources");
-        let (mut low, mut high) = (0, u64::try_from(beyond).unwrap_or(u64::MAX));
+        let beyond = beyond.min().and_then(|beyond| u64::try_from(beyond).ok());
+        let (mut low, mut high) = (0, beyond.unwrap_or(u64::MAX));
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             if fits(middle) { low = middle } else { high = middle - 1 }

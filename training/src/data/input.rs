@@ -36,7 +36,7 @@ pub(super) struct DataInput {
 
 #[derive(Debug)]
 enum Content {
-    Folder(DataFolder),
+    Folder(Box<DataFolder>),
     Shard(ForeignShard),
 }
 
@@ -167,7 +167,7 @@ impl DataInput {
 impl Content {
     fn open(path: &Path) -> Result<Self, TrainError> {
         if path.join(MANIFEST).is_file() {
-            return Ok(Self::Folder(DataFolder::open(path)?));
+            return Ok(Self::Folder(Box::new(DataFolder::open(path)?)));
         }
         if path.is_dir() || !ForeignShard::is_at(path) {
             let holds_shards = path.is_dir() && shards_at(path).is_ok();

@@ -77,10 +77,9 @@ fn exact(groups: &[(f64, Vec<f64>)]) -> Option<Shares> {
 fn rounded(groups: &[(f64, Vec<f64>)]) -> Shares {
     const PERIOD: u64 = MAX_NOTED;
     let mut shares = Vec::new();
-    let total: f64 = groups.iter().map(|(weight, _)| weight).sum();
-    for (weight, sources) in groups {
-        let sum: f64 = sources.iter().sum();
-        shares.extend(sources.iter().map(|source| weight / total * (source / sum)));
+    let weights: Vec<f64> = groups.iter().map(|(weight, _)| *weight).collect();
+    for (share, (_, sources)) in divided(&weights).zip(groups) {
+        shares.extend(divided(sources).map(|of_group| share * of_group));
     }
     let parts = shares.iter().map(|share| ((share * PERIOD as f64).round() as u64).max(1));
     let mut parts: Vec<u64> = parts.collect();
@@ -89,6 +88,13 @@ fn rounded(groups: &[(f64, Vec<f64>)]) -> Shares {
     let others: u64 = parts.iter().sum::<u64>() - parts[largest];
     parts[largest] = PERIOD - others;
     Shares { parts, period: PERIOD }
+}
+
+/// What share of the sum each weight has, also where the sum is more than an `f64` holds.
+fn divided(weights: &[f64]) -> impl Iterator<Item = f64> {
+    let largest = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let sum: f64 = weights.iter().map(|weight| weight / largest).sum();
+    weights.iter().map(move |weight| weight / largest / sum)
 }
 
 impl Fraction {

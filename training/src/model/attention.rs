@@ -5,7 +5,8 @@ use burn::tensor::Tensor;
 
 use super::Gpt2Config;
 use crate::backend::{
-    IncrementalKernels, KeyValueShape, TpBackend, cached_attention, causal_softmax,
+    IncrementalKernels, KeyValueShape, Precision, TpBackend, cached_attention, causal_softmax,
+    matmul,
 };
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
@@ -71,12 +72,18 @@ impl<B: TpBackend> SelfAttention<B> {
         let [query, key, value] = self.split_heads(self.query_key_value.forward(input));
         let [batch, heads, seq, head_size] = query.dims();
 
-        let scores = query.matmul(key.swap_dims(2, 3)); // [batch, heads, seq, seq]
+        // Scores of 16 bits are scaled before they are rounded: those of f16 could overflow.
+        let scale = (head_size as f64).powf(-0.5);
+        let (alpha, scale) = match Precision::of(query.dtype()) {
+            Precision::F32 => (1.0, scale),
+            Precision::Bf16 | Precision::F16 => (scale, 1.0),
+        };
+        let scores = matmul(query, key.swap_dims(2, 3), alpha); // [batch, heads, seq, seq]
         let mask = self.attention_dropout.mask(dropout_key);
         let mask = mask.map(|mask| mask.with_first_head(self.heads.first));
-        let attention_probs = causal_softmax(scores, (head_size as f64).powf(-0.5), mask);
+        let attention_probs = causal_softmax(scores, scale, mask);
 
-        let context = attention_probs.matmul(value); // [batch, heads, seq, head_size]
+        let context = matmul(attention_probs, value, 1.0); // [batch, heads, seq, head_size]
         let context = context.swap_dims(1, 2).reshape([batch, seq, heads * head_size]);
         self.dense.forward_onto(residual, context, self.output_dropout.mask(dropout_key))
     }

@@ -124,7 +124,7 @@ impl GradientBuffer {
     }
 
     /// The sums by parameter, in the order of the parameter table.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = &[f32]> + DoubleEndedIterator {
         self.ranges.iter().map(|range| &self.values[range.clone()])
     }
 

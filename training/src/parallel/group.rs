@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::collective::{Collective, Message, Numbers, ReduceOp, ThreadCollective, share};
+use super::collective::{
+    Collective, CollectiveError, Message, Numbers, ReduceOp, ThreadCollective, share,
+};
 use super::dims::ParallelDims;
 
 /// The ranks that share the layers of one copy of the model.
@@ -47,12 +49,21 @@ impl TensorParallelGroup {
         &*self.collective
     }
 
+    /// Whether `is_so` holds on any rank of the group: a decision that all take alike.
+    ///
+    /// # Errors
+    ///
+    /// When the ranks have come apart.
+    pub fn any(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
+        any(self.collective(), name, is_so)
+    }
+
     /// [`Collective::all_reduce`] inside a forward or backward pass.
     ///
     /// # Panics
     ///
     /// When the ranks have come apart: unwinds to [`launch`](super::launch()), which returns the
-    /// [`CollectiveError`](super::collective::CollectiveError).
+    /// [`CollectiveError`].
     pub fn all_reduce<'a>(
         &self,
         message: impl Into<Message<'a>>,
@@ -124,6 +135,17 @@ impl DataParallelGroup {
         let taken = share(self.rank(), self.size(), count as usize);
         taken.start as u64..taken.end as u64
     }
+}
+
+/// Whether `is_so` holds on any rank behind `collective`.
+pub(super) fn any(
+    collective: &dyn Collective,
+    name: &str,
+    is_so: bool,
+) -> Result<bool, CollectiveError> {
+    let mut flag = [if is_so { 1.0 } else { 0.0 }];
+    collective.all_reduce(name.into(), (&mut flag).into(), ReduceOp::Max)?;
+    Ok(flag[0] > 0.0)
 }
 
 fn group_of_one() -> Arc<dyn Collective> {

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
 use crate::backend::{
-    IncrementalKernels, Precision, TpBackend, bias_add, bias_dropout_add, convert, row_product,
+    IncrementalKernels, TpBackend, bias_add, bias_dropout_add, matmul, row_product,
 };
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
@@ -243,6 +243,5 @@ impl<B: IncrementalKernels> RowParallelLinear<B> {
 /// weight gradient for each sample before adding them up.
 fn matrix_product<B: TpBackend>(input: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
     let ([batch, seq, width], [_, columns]) = (input.dims(), weight.dims());
-    let weight = convert(weight, Precision::of(input.dtype()));
-    input.reshape([batch * seq, width]).matmul(weight).reshape([batch, seq, columns])
+    matmul(input.reshape([batch * seq, width]), weight, 1.0).reshape([batch, seq, columns])
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::collective::{CallLog, CollectiveError, ReduceOp};
+use super::collective::{CallLog, CollectiveError};
 use super::dims::{ParallelDims, RankPlace};
-use super::group::{DataParallelGroup, TensorParallelGroup};
+use super::group::{DataParallelGroup, TensorParallelGroup, any};
 
 /// What one of the launched threads knows of its place.
 #[derive(Clone, Debug)]
@@ -60,11 +60,8 @@ impl Rank {
     ///
     /// When the ranks have come apart.
     pub fn any(&self, name: &str, is_so: bool) -> Result<bool, CollectiveError> {
-        let mut flag = [if is_so { 1.0 } else { 0.0 }];
-        for collective in [self.tensor_parallel.collective(), self.data_parallel.collective()] {
-            collective.all_reduce(name.into(), (&mut flag).into(), ReduceOp::Max)?;
-        }
-        Ok(flag[0] > 0.0)
+        let on_this_copy = self.tensor_parallel.any(name, is_so)?;
+        any(self.data_parallel.collective(), name, on_this_copy)
     }
 
     /// [`any`](Self::any) behind work whose time has no bound, such as that on files: waits until

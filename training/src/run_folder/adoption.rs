@@ -7,14 +7,20 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use super::record::differences;
-use super::{of_this_run, other_weights};
+use super::{Look, of_this_run, other_weights};
 use crate::TrainError;
-use crate::checkpoint::{CHECKPOINTS, Checkpoint, RunCheckpoints};
-use crate::plan::TrainPlan;
+use crate::checkpoint::{CHECKPOINTS, Checkpoint, Newest, RunCheckpoints, folder_of_checkpoints};
 
-/// Whether `path` is a checkpoint in the run folder `out`.
-pub(super) fn is_rewind(path: &Path, out: &Path) -> bool {
-    path.parent().is_some_and(|parent| is_same(parent, &out.join(CHECKPOINTS)))
+/// The checkpoint in the run folder `out` that `path` is, or was before newer ones took its place.
+pub(super) fn own_checkpoint(path: &Path, out: &Path) -> Option<PathBuf> {
+    let checkpoints = out.join(CHECKPOINTS);
+    // A name alone lies in the working folder, and `.` has none.
+    let path = match fs::canonicalize(path) {
+        Ok(resolved) if resolved.parent().is_some_and(|it| is_same(it, &checkpoints)) => resolved,
+        _ => std::path::absolute(path).ok()?,
+    };
+    let is_own = path.parent().is_some_and(|parent| is_same(parent, &checkpoints));
+    is_own.then(|| checkpoints.join(path.file_name().unwrap_or_default()))
 }
 
 /// Whether `path` is the run folder `out`, or its folder of checkpoints.
@@ -30,16 +36,17 @@ fn is_same(left: &Path, right: &Path) -> bool {
 
 /// Opens the checkpoint at `path`, or the newest complete one of the run there, and demands that the
 /// plan's run may go on from it: the same model, data and configuration, but for what may differ.
-pub(super) fn open(path: &Path, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
-    let below = path.join(CHECKPOINTS);
-    let checkpoint = if below.is_dir() {
-        let newest = Checkpoint::newest_complete(&below, |it| of_this_run(it, plan))?;
-        newest.ok_or_else(|| TrainError::NoCheckpoint {
-            path: path.to_owned(),
-            found: "a run without a checkpoint",
-        })?
+pub(super) fn open(path: &Path, look: Look<'_>) -> Result<Checkpoint, TrainError> {
+    let Look { plan, observer, .. } = look;
+    let checkpoint = if let Some(several) = folder_of_checkpoints(path) {
+        let newest = Checkpoint::newest_complete(&several, observer, |it| of_this_run(it, plan))?;
+        let Some(Newest { checkpoint, .. }) = newest else {
+            let found = "a run without a checkpoint";
+            return Err(TrainError::NoCheckpoint { path: path.to_owned(), found });
+        };
+        checkpoint
     } else {
-        let checkpoint = Checkpoint::open(path)?;
+        let checkpoint = Checkpoint::open_observed(path, observer)?;
         of_this_run(&checkpoint, plan)?;
         checkpoint
     };
@@ -81,10 +88,9 @@ pub(super) fn open(path: &Path, plan: &TrainPlan) -> Result<Checkpoint, TrainErr
 
 /// Makes `checkpoint` the first one of the plan's run folder, which then is a run like any other: it
 /// does not need the folder that it came from.
-pub(super) fn adopt(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
-    let checkpoints = plan.options.out.join(CHECKPOINTS);
-    let folder = RunCheckpoints { folder: &checkpoints }.adopt(checkpoint)?;
-    Checkpoint::open(&folder)
+pub(super) fn adopt(checkpoint: &Checkpoint, look: Look<'_>) -> Result<Checkpoint, TrainError> {
+    let folder = &look.plan.options.out.join(CHECKPOINTS);
+    RunCheckpoints { folder }.adopt(checkpoint, look.observer)
 }
 
 /// Gives the checkpoints of later steps than `step` other names: nothing is deleted, and nothing

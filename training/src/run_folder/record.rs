@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Look;
 use crate::TrainError;
 use crate::checkpoint::{Checkpoint, InitRecord};
 use crate::data::DataRecord;
@@ -47,12 +48,15 @@ pub(super) struct RunRecord {
     /// The other folder's checkpoint that the run goes on from.
     #[serde(default)]
     pub(super) resumed_from: Option<Origin>,
+    /// The checkpoint of its own that the run last went back to.
+    #[serde(default)]
+    pub(super) rewound_to: Option<Origin>,
     /// What was changed, in order.
     #[serde(default)]
     history: Vec<Change>,
 }
 
-/// A checkpoint of another run folder.
+/// A checkpoint that a run went on from.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Origin {
     /// Its folder.
@@ -91,6 +95,7 @@ impl RunRecord {
             data: plan.data.clone(),
             init_from: plan.init_from.as_ref().map(|weights| weights.record().clone()),
             resumed_from: None,
+            rewound_to: None,
             history: Vec::new(),
         }
     }
@@ -131,7 +136,7 @@ impl RunRecord {
 }
 
 impl Origin {
-    fn of(checkpoint: &Checkpoint) -> Result<Self, TrainError> {
+    pub(super) fn of(checkpoint: &Checkpoint) -> Result<Self, TrainError> {
         let folder = checkpoint.folder();
         let path = std::path::absolute(folder)
             .map_err(|source| TrainError::io("resolve", folder, source))?;
@@ -148,9 +153,9 @@ impl Origin {
     }
 
     /// Opens the checkpoint where it was.
-    pub(super) fn open(&self, plan: &TrainPlan) -> Result<Checkpoint, TrainError> {
+    pub(super) fn open(&self, look: Look<'_>) -> Result<Checkpoint, TrainError> {
         let path = Path::new(&self.path);
-        let checkpoint = super::adoption::open(path, plan)?;
+        let checkpoint = super::adoption::open(path, look)?;
         if self.is(&checkpoint) {
             return Ok(checkpoint);
         }

@@ -8,6 +8,7 @@ mod event;
 mod record;
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -105,6 +106,41 @@ impl Earlier {
         }
         Ok(earlier)
     }
+}
+
+/// Deletes the event files of the runs in the run folder `run`, and their folder where nothing else
+/// is in it.
+///
+/// # Errors
+///
+/// When the folder cannot be listed, or a file not be deleted.
+pub(crate) fn delete(run: &Path) -> Result<(), TrainError> {
+    let folder = run.join(TENSORBOARD);
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let list = |source| TrainError::io("list", &folder, source);
+    for entry in fs::read_dir(&folder).map_err(list)? {
+        let name = entry.map_err(list)?.file_name();
+        let is_own = |name: &str| {
+            let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once(".pipeline."));
+            rest.is_some_and(|(seconds, count)| [seconds, count].map(is_number) == [true, true])
+        };
+        if name.to_str().is_some_and(is_own) {
+            let path = folder.join(name);
+            fs::remove_file(&path).map_err(|source| TrainError::io("delete", &path, source))?;
+        }
+    }
+    match fs::remove_dir(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
+            Err(TrainError::io("delete", &folder, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<u64>().is_ok()
 }
 
 /// Seconds since 1970.

@@ -46,7 +46,10 @@ pub(in crate::checkpoint) fn gpt2_config(
 ///
 /// What the file does not say is as `GPT2Config` has it. Choices that change the arithmetic and
 /// that this model does not have are refused by name.
-pub(super) fn read_gpt2_config(path: &Path, value: &Value) -> Result<Gpt2Config, TrainError> {
+pub(in crate::checkpoint) fn read_gpt2_config(
+    path: &Path,
+    value: &Value,
+) -> Result<Gpt2Config, TrainError> {
     let fields = Fields { path, value };
     fields.demand("model_type", "gpt2", &[json!("gpt2")])?;
     let (yes, no) = (json!(true), json!(false));
@@ -63,9 +66,10 @@ pub(super) fn read_gpt2_config(path: &Path, value: &Value) -> Result<Gpt2Config,
         ffn_hidden_size: fields.size("n_inner")?,
         hidden_dropout: fields.number("resid_pdrop")?.unwrap_or(0.1),
         attention_dropout: fields.number("attn_pdrop")?.unwrap_or(0.1),
-        activation: match value["activation_function"].as_str().unwrap_or("gelu_new") {
-            "gelu" => Activation::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
+        activation: match &value["activation_function"] {
+            Value::Null => Activation::GeluTanh,
+            name if name == "gelu" => Activation::Gelu,
+            name if name == "gelu_new" || name == "gelu_pytorch_tanh" => Activation::GeluTanh,
             _ => return Err(fields.refusal("activation_function", "gelu or gelu_new is needed")),
         },
         layer_norm_epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5),

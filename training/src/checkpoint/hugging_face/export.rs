@@ -30,6 +30,12 @@ const NAMES: [&str; 7] = [
     "merges.txt",
 ];
 
+/// The files that an export may have left. It has no manifest of its own: what holds nothing else is
+/// taken for one.
+fn files_of(_: &Path) -> Option<Vec<String>> {
+    Some(NAMES.map(str::to_owned).to_vec())
+}
+
 /// What an export came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExportReport {
@@ -58,7 +64,7 @@ pub fn export(
     existing: Existing,
     observer: &dyn Observer,
 ) -> Result<ExportReport, TrainError> {
-    let output = OutputFolder::begin(out, existing, &NAMES)?;
+    let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
     let folder = output.path();
     let mut files: Vec<String> =
         [MODEL, HUGGING_FACE_CONFIG, "generation_config.json"].map(str::to_owned).to_vec();

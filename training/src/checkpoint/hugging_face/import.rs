@@ -14,6 +14,10 @@ use super::HuggingFaceModel;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::Manifest;
+use crate::model::Gpt2Config;
+
+/// Tables are padded to multiples of these powers of two.
+const PADDED_TO: std::ops::RangeInclusive<u32> = 3..=12;
 
 /// Writes the model in the folder `from` to the checkpoint folder `out`, one tensor at a time.
 ///
@@ -50,17 +54,13 @@ pub fn import(
                     tokenizer with --tokenizer",
         });
     };
-    let weights = WeightsOnly {
-        step: 0,
-        architecture: Architecture::Gpt2(model.config().clone()),
-        source: &model,
-    };
-    let identity = |folder: &Path| {
+    let weights = WeightsOnly { step: 0, from, source: &model };
+    let describe = |folder: &Path| {
         let identity = write_tokenizer(&found, folder)?;
-        check(&model, &identity)?;
-        Ok(identity)
+        let config = fitting(&model, &identity)?;
+        Ok((identity, Architecture::Gpt2(config)))
     };
-    weights_only::write(&weights, identity, out, existing, observer)
+    weights_only::write(&weights, describe, out, existing, observer)
 }
 
 /// Puts the tokenizer's file into `folder`, where it has one, and returns the identity as a manifest
@@ -80,15 +80,25 @@ fn write_tokenizer(found: &FoundTokenizer, folder: &Path) -> Result<TokenizerIde
     })
 }
 
-/// The tokenizer fits the model.
-fn check(model: &HuggingFaceModel, tokenizer: &TokenizerIdentity) -> Result<(), TrainError> {
-    let expected = model.config().vocab_size;
-    if tokenizer.vocab_size != expected {
-        return Err(TrainError::ForeignTokenizer {
-            path: model.folder().to_owned(),
-            model: expected,
-            tokenizer: tokenizer.vocab_size,
-        });
+/// The model with as many tokens as the tokenizer has: rows that pad the table are left out.
+fn fitting(
+    model: &HuggingFaceModel,
+    tokenizer: &TokenizerIdentity,
+) -> Result<Gpt2Config, TrainError> {
+    let mut config = model.config().clone();
+    let (rows, tokens) = (config.vocab_size, tokenizer.vocab_size);
+    if rows != tokens {
+        if !PADDED_TO.into_iter().any(|bits| rows == tokens.next_multiple_of(1 << bits)) {
+            let path = model.folder().to_owned();
+            return Err(TrainError::ForeignTokenizer { path, model: rows, tokenizer: tokens });
+        }
+        warn!(
+            "{}: the table has {rows} rows and the tokenizer {tokens} tokens: the last {} rows are \
+             padding, and left out",
+            model.folder().display(),
+            rows - tokens
+        );
+        config.vocab_size = tokens;
     }
     if let Some(end) = model.end_of_text().filter(|&end| end != tokenizer.eod) {
         warn!(
@@ -97,5 +107,5 @@ fn check(model: &HuggingFaceModel, tokenizer: &TokenizerIdentity) -> Result<(), 
             tokenizer.eod
         );
     }
-    Ok(())
+    Ok(config)
 }

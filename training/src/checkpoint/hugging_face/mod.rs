@@ -9,7 +9,7 @@ mod export;
 mod import;
 mod model;
 
-pub(super) use config::gpt2_config;
+pub(super) use config::{gpt2_config, read_gpt2_config};
 pub use export::{ExportReport, export};
 pub use import::import;
 pub use model::HuggingFaceModel;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use corpus::FileSummary;
+use corpus::{FileSummary, Observer, Unit};
 use serde_json::Value;
 
 use super::super::manifest::read_json;
@@ -87,10 +87,14 @@ impl HuggingFaceModel {
     ///
     /// # Errors
     ///
-    /// When a file cannot be read.
-    pub fn fingerprint(&self) -> Result<String, TrainError> {
+    /// When a file cannot be read, or the observer asks to stop.
+    pub fn fingerprint(&self, observer: &dyn Observer) -> Result<String, TrainError> {
+        let sizes = self.files.iter().filter_map(|path| path.metadata().ok());
+        let total = sizes.map(|file| file.len()).sum();
+        observer.begin("read initial weights", Some(total), Unit::Bytes);
         let summaries: Result<Vec<_>, _> =
-            self.files.iter().map(|path| FileSummary::of(path)).collect();
+            self.files.iter().map(|path| FileSummary::observed(path, observer)).collect();
+        observer.finish();
         let hashes = summaries?.into_iter().map(|file| format!("{} {}", file.name, file.xxh3_128));
         Ok(hashes.collect::<Vec<_>>().join(", "))
     }
