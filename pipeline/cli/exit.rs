@@ -32,12 +32,12 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The error with its causes, each said once: a message that ends in its cause's is not followed by
+/// The error with its causes, each said once: a message that holds its cause's is not followed by
 /// it.
 pub(crate) fn message_of(error: &anyhow::Error) -> String {
     let mut message = String::from("error");
     for cause in error.chain().map(ToString::to_string) {
-        if !message.ends_with(&cause) {
+        if !message.contains(&cause) {
             message.push_str(": ");
             message.push_str(&cause);
         }

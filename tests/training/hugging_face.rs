@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use corpus::tokenizer::{JsonTokenizer, Tokenizer};
-use corpus::{DataFolder, DataManifest, Silent};
+use corpus::{DataFolder, DataManifest, Observer, Silent, Unit};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize_to_file};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use training::parallel::{ParallelDims, launch};
 use training::plan::RunOptions;
 use training::{TrainError, train};
 
-use super::{StopAfter, Workbench, logged, micro, number};
+use super::{StopAfter, Workbench, logged, micro, number, steps};
 use crate::micro_gpt2::{self, Tensors};
 use crate::support::read_json;
 
@@ -509,6 +509,35 @@ fn rows_that_pad_a_table_are_left_out() {
     let error = import(&exported, &imported, None, Existing::Replace, &Silent).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("the model has 300 tokens and the tokenizer 257"), "{error}");
+}
+
+/// Deletes a folder once training has begun.
+struct Deletes<'a>(&'a Path);
+
+impl Observer for Deletes<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+
+    /// What counts one by one are steps.
+    fn advance(&self, amount: u64) {
+        if amount == 1 && self.0.exists() {
+            fs::remove_dir_all(self.0).unwrap();
+        }
+    }
+
+    fn finish(&self) {}
+}
+
+#[test]
+fn run_saves_its_tokenizer_though_the_data_folder_is_gone() {
+    let (workbench, _) = trained_on_bytes(1);
+    let out = workbench.new_run();
+    let plan = micro(|config| config.checkpoint.interval_steps = Some(steps(3)))
+        .validate(workbench.options(&out))
+        .unwrap();
+    let report = train(&plan, &Deletes(&workbench.data())).unwrap();
+    assert_eq!(report.steps, 10);
+    assert!(report.checkpoint.join("tokenizer.json").is_file());
+    Checkpoint::open(&out).unwrap();
 }
 
 #[test]

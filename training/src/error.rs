@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corpus::CorpusError;
 
 use crate::backend::Precision;
+use crate::checkpoint::Room;
 use crate::data::DataError;
 use crate::parallel::RankPlace;
 use crate::parallel::collective::{CollectiveCall, CollectiveError};
@@ -418,7 +419,8 @@ pub enum TrainError {
 
     /// The last save of a run, or the one before it stops, failed.
     #[error(
-        "step {step} is not saved: {source}; {room}; {}, then call again: {}",
+        "step {step} is not saved: {source}{}; {}, then call again: {}",
+        room_where_it_matters(source, *room),
         save_remedy(source),
         match kept {
             Some(kept) => format!("the run goes on from step {kept}, which is kept"),
@@ -432,7 +434,7 @@ pub enum TrainError {
         #[source]
         source: Box<TrainError>,
         /// What the save needs, and what there was.
-        room: crate::checkpoint::Room,
+        room: Room,
         /// Step of the newest checkpoint.
         kept: Option<u64>,
     },
@@ -709,16 +711,25 @@ pub(crate) fn is_no_room(error: &io::Error) -> bool {
     )
 }
 
-/// What to do about a save that failed with `error`.
-fn save_remedy(error: &TrainError) -> &'static str {
-    let is_full = match error {
+/// Whether a save failed with `error` for want of room.
+fn wants_room(error: &TrainError) -> bool {
+    match error {
         TrainError::NoRoom { .. } => true,
         TrainError::Io { source, .. } | TrainError::Corpus(CorpusError::Io { source, .. }) => {
             is_no_room(source)
         }
         _ => false,
-    };
-    if is_full {
+    }
+}
+
+/// What a save that failed with `error` needs and what there is, where that is why it failed.
+pub(crate) fn room_where_it_matters(error: &TrainError, room: Room) -> String {
+    if wants_room(error) { format!("; {room}") } else { String::new() }
+}
+
+/// What to do about a save that failed with `error`.
+fn save_remedy(error: &TrainError) -> &'static str {
+    if wants_room(error) {
         "make room on the disk, or raise its quota or the limit on the size of files (ulimit -f)"
     } else {
         "mend what the message names"

@@ -37,6 +37,9 @@ const PARTIAL_RUN_FILE: &str = ".run.json.partial";
 /// who deletes it could delete the next one's.
 const LOCK_FILE: &str = ".lock";
 
+/// Name of the run's copy of the data's tokenizer, where that has a file.
+const TOKENIZER_FILE: &str = "tokenizer.json";
+
 /// Linux's number for "no locks available", which the standard library has no kind for.
 const ENOLCK: i32 = 37;
 
@@ -336,7 +339,8 @@ fn delete(out: &Path) -> Result<(), TrainError> {
     collective_dump::delete(out).map_err(|source| TrainError::io("delete", out, source))?;
     tensorboard::delete(out)?;
     delete_diagnoses(out).map_err(|source| TrainError::io("delete", out, source))?;
-    for file in [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, RUN_FILE].map(|name| out.join(name)) {
+    let files = [METRICS_FILE, SAMPLES_FILE, TRACE_FILE, TOKENIZER_FILE, RUN_FILE];
+    for file in files.map(|name| out.join(name)) {
         if file.exists() {
             fs::remove_file(&file).map_err(|source| TrainError::io("delete", &file, source))?;
         }

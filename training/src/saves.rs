@@ -7,10 +7,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use corpus::TokenizerIdentity;
 use tracing::error;
 
 use crate::TrainError;
 use crate::checkpoint::{Checkpoint, InitRecord, Saved};
+use crate::error::room_where_it_matters;
 use crate::parallel::Rank;
 use crate::plan::TrainPlan;
 
@@ -19,6 +21,8 @@ use crate::plan::TrainPlan;
 pub(crate) struct Saves<'a> {
     /// The weights that the run began with, where a seed did not draw them.
     pub(crate) init_from: Option<&'a InitRecord>,
+    /// The tokenizer, whose file lies in the run folder where it has one.
+    pub(crate) tokenizer: &'a TokenizerIdentity,
     /// Step and folder of the newest checkpoint.
     newest: Option<(u64, PathBuf)>,
     /// When one was last begun.
@@ -31,9 +35,13 @@ pub(crate) struct Saves<'a> {
 
 impl<'a> Saves<'a> {
     /// Those of a run that goes on from `resumed`.
-    pub(crate) fn new(resumed: Option<&Checkpoint>, init_from: Option<&'a InitRecord>) -> Self {
+    pub(crate) fn new(
+        resumed: Option<&Checkpoint>,
+        init_from: Option<&'a InitRecord>,
+        tokenizer: &'a TokenizerIdentity,
+    ) -> Self {
         let newest = resumed.map(|checkpoint| (checkpoint.step(), checkpoint.folder().to_owned()));
-        Self { init_from, newest, last: Instant::now(), failed: 0, is_late: false }
+        Self { init_from, tokenizer, newest, last: Instant::now(), failed: 0, is_late: false }
     }
 
     /// Whether a checkpoint is due after step `step`, by steps or by the clock. That of the last
@@ -93,8 +101,9 @@ impl<'a> Saves<'a> {
             1 => String::new(),
             failed => format!("; {failed} saves in a row have failed"),
         };
+        let room = room_where_it_matters(&cause, room);
         error!(
-            "step {step} is not saved: {cause}; {room}; {kept}, and training goes on until the next \
+            "step {step} is not saved: {cause}{room}; {kept}, and training goes on until the next \
              save{times}"
         );
     }

@@ -59,6 +59,8 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
         }
     }
+    // A copy for all checkpoints to come: the data folder may be gone by then.
+    let tokenizer = plan.tokenizer.kept_in(&plan.options.out)?.seen_from(&plan.options.out)?;
     let trace = CollectiveTrace::open(plan, resumed.map_or(0, Checkpoint::step))?;
     let watch = Watch {
         timeout: plan.timeout,
@@ -70,7 +72,7 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
     let reports = launch_watched(plan.parallel, &watch, |rank| {
         let Architecture::Gpt2(_) = &plan.architecture;
         let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
-        let saves = Saves::new(resumed, run.init_from.as_ref());
+        let saves = Saves::new(resumed, run.init_from.as_ref(), &tokenizer);
         let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
         train_rank(plan, state, saves, log, trace.as_ref(), &rank, observer)
     });
@@ -268,7 +270,7 @@ where
             loss_scaler: state.loss_scaler.as_ref().map(DynamicLossScaler::state),
         },
         architecture: &plan.architecture,
-        tokenizer: &plan.tokenizer,
+        tokenizer: saves.tokenizer,
         config: &plan.config,
         data: &plan.data,
         init_from: saves.init_from,
