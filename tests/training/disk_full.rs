@@ -225,7 +225,9 @@ struct MovesAway<'a> {
 }
 
 impl Observer for MovesAway<'_> {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn begin(&self, stage: &str, total: Option<u64>, unit: Unit) {
+        self.steps.begin(stage, total, unit);
+    }
 
     fn advance(&self, amount: u64) {
         self.steps.advance(amount);
