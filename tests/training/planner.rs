@@ -82,7 +82,7 @@ fn parameters_take_sixteen_bytes_in_either_precision() {
         assert_eq!(bytes.weights, weights * held);
         assert_eq!(bytes.gradients, gradients * held);
         assert_eq!(bytes.optimizer, optimizer * held);
-        assert_eq!(bytes.total, 16 * held + bytes.activations);
+        assert_eq!(bytes.total, 16 * held + bytes.activations + bytes.passing);
     }
 }
 

@@ -160,6 +160,7 @@ fn steps(torch: Result<String, String>) -> Result<(), Failure> {
     for (variant, steps) in variants.iter().zip(&ours) {
         steps.print(variant.name);
     }
+    println!("forward has the gradients of head and loss in it, which are made there in one pass");
     match &torch {
         Ok(_) => peer.print(&format!("torch {version}")),
         Err(reason) => println!("torch: {reason}"),
