@@ -123,6 +123,16 @@ fn a_training_stops_with_a_checkpoint_and_says_how_to_go_on() {
         assert!(ended.after < PATIENCE, "{:?}", ended.after);
         assert!(dir.path("run/checkpoints/latest").is_file());
     }
+    // One that saves all the time is as likely as not saving when the signal comes.
+    for _ in 0..3 {
+        let mut run = Running::start(&dir, &format!("{line} --set checkpoint.interval_steps=1"));
+        run.until("saved run/checkpoints/step-");
+        run.signal("TERM");
+        let ended = run.end();
+        assert_eq!(ended.status.code(), Some(75), "{}", ended.stderr);
+        let shown = pipeline_in(&dir, "checkpoint show run").success();
+        assert!(!shown.stderr.contains("passing over"), "{}", shown.stderr);
+    }
     // One that is told to overwrite would begin again.
     let mut run = Running::start(&dir, &format!("{line} --overwrite"));
     run.until("training:");

@@ -386,3 +386,37 @@ fn both_cadences_run_side_by_side_and_round_steps_are_kept() {
     assert!(message.contains("keep_every = 6: must be a multiple of interval_steps = 4"));
     assert!(error(&|config| config.checkpoint.interval_minutes = Some(0.0)).contains("above 0"));
 }
+
+#[test]
+fn checkpoint_under_another_steps_name_is_set_aside() {
+    let workbench = Workbench::new(101);
+    let out = workbench.new_run();
+    let config = || micro(|config| config.checkpoint.interval_steps = Some(steps(3)));
+    let plan = config().validate(workbench.options(&out)).unwrap();
+    train(&plan, &StopAfter::new(7)).unwrap();
+    let checkpoints = out.join("checkpoints");
+    fs::rename(checkpoints.join("step-7"), checkpoints.join("step-500")).unwrap();
+    let unbroken = workbench.train(config()).1;
+    workbench.train_into(&out, config());
+    assert_eq!(logged(&out, "loss"), logged(&unbroken, "loss"));
+    assert_eq!(Checkpoint::open(&out).unwrap().step(), 10);
+    assert!(!checkpoints.join("step-500").exists() && checkpoints.join("step-6").exists());
+    assert!(
+        checkpoints.join("superseded-step-500").exists()
+            || checkpoints.join("broken-step-500").exists()
+    );
+}
+
+#[test]
+fn run_without_its_record_says_how_its_checkpoints_are_gone_on_with() {
+    let workbench = Workbench::new(101);
+    let (_, out) = workbench.train(micro(|_| {}));
+    fs::remove_file(out.join("run.json")).unwrap();
+    let plan = micro(|_| {}).validate(workbench.options(&out)).unwrap();
+    let error = train(&plan, &Silent).unwrap_err().to_string();
+    assert!(error.contains("it has checkpoints and no run.json"), "{error}");
+    let elsewhere = workbench.new_run();
+    let options = RunOptions { resume: Resume::From(out), ..workbench.options(&elsewhere) };
+    let report = train(&micro(|_| {}).validate(options).unwrap(), &Silent).unwrap();
+    assert_eq!(report.steps, 10);
+}

@@ -22,7 +22,8 @@ use self::record::{Difference, Origin, RunRecord};
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::{
-    CHECKPOINTS, Checkpoint, InitRecord, Newest, RunCheckpoints, delete_all, read_json, write_json,
+    CHECKPOINTS, Checkpoint, InitRecord, Newest, RunCheckpoints, delete_all, read_json,
+    step_folders, write_json,
 };
 use crate::collective_dump;
 use crate::collective_trace::TRACE_FILE;
@@ -64,11 +65,17 @@ pub(crate) struct RunFolder {
 pub(crate) fn prepare(plan: &TrainPlan, observer: &dyn Observer) -> Result<RunFolder, TrainError> {
     let out = &plan.options.out;
     if is_used(out)? && !out.join(RUN_FILE).is_file() {
-        return Err(TrainError::RunFolderUsed {
-            path: out.clone(),
-            reason: "it holds no run that could be resumed".to_owned(),
-            remedy: "choose another folder",
-        });
+        let has_checkpoints =
+            step_folders(&out.join(CHECKPOINTS)).is_ok_and(|folders| !folders.is_empty());
+        let (reason, remedy) = match has_checkpoints {
+            true => (
+                "it has checkpoints and no run.json",
+                "choose another folder, and go on from them with --resume and this one",
+            ),
+            false => ("it holds no run that could be resumed", "choose another folder"),
+        };
+        let reason = reason.to_owned();
+        return Err(TrainError::RunFolderUsed { path: out.clone(), reason, remedy });
     }
     match lock(out) {
         Ok(lock) => {

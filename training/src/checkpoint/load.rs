@@ -130,7 +130,7 @@ impl Checkpoint {
         let mut passed_over = Vec::new();
         for (step, folder) in step_folders(checkpoints)? {
             let (fault, is_whole) = match Self::open_folder(folder.clone(), observer) {
-                Ok(checkpoint) => match accept(&checkpoint) {
+                Ok(checkpoint) => match checkpoint.is_of(step).and_then(|()| accept(&checkpoint)) {
                     Ok(()) => return Ok((Some(checkpoint), passed_over)),
                     Err(refusal) => (refusal, true),
                 },
@@ -150,6 +150,19 @@ impl Checkpoint {
             passed_over.push(PassedOver { folder, step, is_whole, fault });
         }
         Ok((None, passed_over))
+    }
+
+    /// Demands that the checkpoint is of the step by which its folder is named.
+    fn is_of(&self, step: u64) -> Result<(), TrainError> {
+        if self.step() == step {
+            return Ok(());
+        }
+        Err(TrainError::CheckpointFile {
+            path: self.folder.join(MANIFEST),
+            what: "step",
+            expected: format!("{step}, as the folder is named"),
+            found: self.step().to_string(),
+        })
     }
 
     fn open_folder(folder: PathBuf, observer: &dyn Observer) -> Result<Self, TrainError> {

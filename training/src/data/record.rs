@@ -53,7 +53,9 @@ impl DataRecord {
         {
             return Some(difference);
         }
-        (self.epochs != now.epochs).then(|| {
+        // Where one of them has none, another setting has changed, and says so itself.
+        let both_shuffle = !self.epochs.is_empty() && !now.epochs.is_empty();
+        (both_shuffle && self.epochs != now.epochs).then(|| {
             format!(
                 "data.order = \"megatron\" had shuffled over {:?} epochs of the sources and would now \
                  over {:?}, for another number of samples; keep schedule.train_steps",
