@@ -31,7 +31,7 @@ fn a_misspelt_key_is_shown_with_its_line_even_when_others_are_overridden() {
     let dir = corpus_config("min_token = 128\n");
     for overrides in ["", "--set tokenizer=gpt2", "--set length.min_tokens=3"] {
         let run = pipeline_in(&dir, &format!("{DEDUP} {overrides}"));
-        let run = run.refused(2, "data.toml: TOML parse error at line 6");
+        let run = run.refused(2, "data.toml:6: ");
         assert!(
             run.stderr.contains("unknown key `min_token`, expected `min_tokens`"),
             "{}",
@@ -94,7 +94,7 @@ fn files_that_are_no_configuration_are_wrong_usage() {
         ("missing.toml", "cannot read the configuration missing.toml: No such file"),
         ("folder", "cannot read the configuration folder: Is a directory"),
         ("empty.toml", "missing key"),
-        ("syntax.toml", "syntax.toml: TOML parse error at line 1, column 10"),
+        ("syntax.toml", "syntax.toml:1: "),
         ("data.toml", "unknown key `source`"),
     ] {
         let run = format!("train --config {file} --data nowhere --out run");

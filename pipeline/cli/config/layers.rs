@@ -78,20 +78,27 @@ impl<'a> Layers<'a> {
         &self,
         table: Spanned<DeValue<'a>>,
     ) -> anyhow::Result<T> {
-        T::deserialize(ValueDeserializer::from(table)).map_err(|mut error| {
+        T::deserialize(ValueDeserializer::from(table)).map_err(|error| {
             let place = self.place(error.span().map_or(0, |span| span.start));
             if let Place::Override(Override { written, .. }) = place {
                 return Usage(anyhow!("{written}: {}", in_plain_words(error.message()))).into();
             }
-            error.set_input(Some(self.text));
             self.fault(&error).into()
         })
     }
 
-    /// A fault of the text itself.
+    /// A fault of the text itself, in one line.
     fn fault(&self, error: &toml::de::Error) -> Usage {
         let name = self.name.unwrap_or("the defaults");
-        Usage(anyhow!("{name}: {}", in_plain_words(error.to_string().trim_end())))
+        let fault = in_plain_words(error.message());
+        match error.span() {
+            Some(span) => {
+                let before = self.text.bytes().take(span.start);
+                let line = 1 + before.filter(|&byte| byte == b'\n').count();
+                Usage(anyhow!("{name}:{line}: {fault}"))
+            }
+            None => Usage(anyhow!("{name}: {fault}")),
+        }
     }
 }
 
@@ -110,15 +117,14 @@ const PLAIN_WORDS: [(&str, &str); 11] = [
     ("wanted exactly 1 element, found 0 elements", "no choice where one is wanted"),
 ];
 
-/// A message of the parser without the names of Rust's types; the last line is what is wrong.
+/// A message of the parser in one line, without the names of Rust's types.
 fn in_plain_words(message: &str) -> String {
-    let (place, fault) = message.rsplit_once('\n').unwrap_or(("", message));
-    let mut fault =
-        PLAIN_WORDS.iter().fold(fault.to_owned(), |fault, (from, to)| fault.replace(from, to));
-    if let Some((start, _)) = fault.split_once("expected struct ") {
-        fault = format!("{start}expected a section");
+    let message = message.trim_end().replace('\n', "; ");
+    let fault = PLAIN_WORDS.iter().fold(message, |fault, (from, to)| fault.replace(from, to));
+    match fault.split_once("expected struct ") {
+        Some((start, _)) => format!("{start}expected a section"),
+        None => fault,
     }
-    if place.is_empty() { fault } else { format!("{place}\n{fault}") }
 }
 
 /// Applies one `section.key=value` whose text begins at `start`; a value that is no TOML is taken

@@ -254,7 +254,7 @@ pub enum CorpusError {
     },
 
     /// A data folder that disagrees with its manifest.
-    #[error("{}: {what}: expected {expected}, found {found}", path.display())]
+    #[error("{}: {what}: expected {expected}, found {found}{remedy}", path.display())]
     ManifestMismatch {
         /// The file at fault.
         path: PathBuf,
@@ -264,6 +264,8 @@ pub enum CorpusError {
         expected: String,
         /// What is there.
         found: String,
+        /// What can be done, behind a semicolon; nothing where the caller knows.
+        remedy: &'static str,
     },
 }
 

@@ -74,7 +74,14 @@ impl FilePrefix {
         io::copy(&mut (&mut file).take(self.bytes), &mut hashed)
             .map_err(CorpusError::io("read", path))?;
         let differ = |what, expected, found| {
-            Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found })
+            let remedy = "";
+            Err(CorpusError::ManifestMismatch {
+                path: path.to_owned(),
+                what,
+                expected,
+                found,
+                remedy,
+            })
         };
         let found = hashed.prefix();
         if found.bytes != self.bytes {

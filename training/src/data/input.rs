@@ -237,6 +237,7 @@ fn places(folder: &DataFolder, shard: &ShardReader) -> Result<Vec<Range<u64>>, C
         what,
         expected: expected.to_string(),
         found: found.to_string(),
+        remedy: "; make the folder again",
     };
     let mut end = 0_u64;
     let mut places = Vec::new();

@@ -235,7 +235,8 @@ where
     if expected == found {
         return Ok(());
     }
-    Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found })
+    let remedy = "; the file is not as it was written: copy it again, or make its folder again";
+    Err(CorpusError::ManifestMismatch { path: path.to_owned(), what, expected, found, remedy })
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ pub enum ShardFault {
     #[error("no shard here: expected files *.bin and *.idx")]
     NoShard,
     /// The index is shorter than its own header.
-    #[error("index of {found} bytes: expected at least {expected}, its header")]
+    #[error(
+        "index of {found} bytes: expected at least {expected}, its header; it was cut: copy the shard again"
+    )]
     ShortHeader {
         /// Bytes of a header.
         expected: u64,
@@ -58,7 +60,8 @@ pub enum ShardFault {
     },
     /// The index is not as long as its header says.
     #[error(
-        "index of {found} bytes: expected {expected} for {sequences} sequences and {documents} documents"
+        "index of {found} bytes: expected {expected} for {sequences} sequences and {documents} documents; \
+         it was cut or damaged: copy the shard again"
     )]
     IndexSize {
         /// Bytes that the header asks for.
@@ -104,7 +107,9 @@ pub enum ShardFault {
         found: i64,
     },
     /// The data is not as long as the index says.
-    #[error("data of {found} bytes: expected {expected}, {tokens} tokens of {dtype:?}")]
+    #[error(
+        "data of {found} bytes: expected {expected}, {tokens} tokens of {dtype:?}; it was cut or damaged: copy the shard again"
+    )]
     DataSize {
         /// Bytes that the index asks for.
         expected: u64,

@@ -134,7 +134,7 @@ fn broken_pairs_are_refused_with_file_expected_and_found() {
         ),
         (
             |stem| fs::write(stem.with_extension("idx"), b"").unwrap(),
-            "a.idx: index of 0 bytes: expected at least 34, its header",
+            "a.idx: index of 0 bytes: expected at least 34, its header; it was cut: copy the shard again",
         ),
         (
             |stem| {
@@ -150,11 +150,13 @@ fn broken_pairs_are_refused_with_file_expected_and_found() {
                 index[42] ^= 0x10;
                 fs::write(stem.with_extension("idx"), index).unwrap();
             },
-            "a.bin: data of 24 bytes: expected 56, 28 tokens of Uint16",
+            "a.bin: data of 24 bytes: expected 56, 28 tokens of Uint16; it was cut or damaged: \
+             copy the shard again",
         ),
         (
             |stem| write_index(stem, 8, &[vec![6], vec![7]]),
-            "a.bin: data of 24 bytes: expected 26, 13 tokens of Uint16",
+            "a.bin: data of 24 bytes: expected 26, 13 tokens of Uint16; it was cut or damaged: \
+             copy the shard again",
         ),
     ];
     let refused = |stem: &Path, message: &str| {
@@ -168,8 +170,14 @@ fn broken_pairs_are_refused_with_file_expected_and_found() {
     }
     let (_folder, stem) = good_shard();
     cut(stem.with_extension("bin"), 2);
-    refused(&stem, "a.bin: data of 22 bytes: expected 24, 12 tokens of Uint16");
+    refused(
+        &stem,
+        "a.bin: data of 22 bytes: expected 24, 12 tokens of Uint16; it was cut or damaged: copy the shard again",
+    );
     let (_folder, stem) = good_shard();
     cut(stem.with_extension("idx"), 1);
-    refused(&stem, "a.idx: index of 101 bytes: expected 102 for 3 sequences and 3 documents");
+    refused(
+        &stem,
+        "a.idx: index of 101 bytes: expected 102 for 3 sequences and 3 documents; it was cut or damaged: copy the shard again",
+    );
 }
