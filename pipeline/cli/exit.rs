@@ -10,6 +10,7 @@ use corpus::CorpusError;
 use curation::CurationError;
 use evaluation::EvalError;
 use training::TrainError;
+use training::checkpoint::CheckpointError;
 
 /// The work failed though the call was right.
 pub(crate) const FAILED: u8 = 1;
@@ -84,9 +85,9 @@ fn train_code(error: &TrainError) -> u8 {
         TrainError::Rank { source, .. } => train_code(source),
         TrainError::NonFinite { .. } => GUARD,
         TrainError::Stopped => STOPPED,
-        TrainError::NotSaved { .. }
+        TrainError::Checkpoint(CheckpointError::NotSaved { .. })
         | TrainError::LogGone { .. }
-        | TrainError::NoRoom { .. }
+        | TrainError::Checkpoint(CheckpointError::NoRoom { .. })
         | TrainError::Collective(_)
         | TrainError::RankPanicked { .. }
         | TrainError::RankNotStarted { .. } => FAILED,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use corpus::FileSummary;
 use safetensors::SafeTensors;
 use training::TrainError;
-use training::checkpoint::Checkpoint;
+use training::checkpoint::{Checkpoint, CheckpointError};
 use training::config::TrainConfig;
 use training::parameters::ParameterSource;
 
@@ -116,7 +116,10 @@ fn opens_from_the_run_its_checkpoints_and_the_step() {
     assert_eq!((tokenizer.name.as_str(), tokenizer.eod), ("numbers", 100));
 
     let error = Checkpoint::open(&run.join("nothing")).unwrap_err();
-    assert!(matches!(error, TrainError::NoCheckpoint { .. }), "{error}");
+    assert!(
+        matches!(error, TrainError::Checkpoint(CheckpointError::NoCheckpoint { .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -358,7 +361,10 @@ fn run_without_a_usable_checkpoint_is_an_error_and_keeps_its_log() {
     fs::write(folder.join("model.safetensors"), "").unwrap();
     let plan = micro(|_| {}).validate(workbench.options(&run)).unwrap();
     let error = training::train(&plan, &corpus::Silent).unwrap_err();
-    assert!(matches!(error, TrainError::NoUsableCheckpoint { .. }), "{error}");
+    assert!(
+        matches!(error, TrainError::Checkpoint(CheckpointError::NoUsableCheckpoint { .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("--overwrite"), "{error}");
     assert_eq!(logged(&run, "loss"), whole);
 }

@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use corpus::{Observer, Unit};
 use training::architecture::Architecture;
 use training::backend::Cpu;
-use training::checkpoint::{Checkpoint, Retention, Saved, Snapshot, TrainingState, save};
+use training::checkpoint::{
+    Checkpoint, CheckpointError, Retention, Saved, Snapshot, TrainingState, save,
+};
 use training::config::TrainConfig;
 use training::model::Gpt2;
 use training::optim::{AdamW, Moments};
@@ -160,7 +162,10 @@ fn checkpoint_that_cannot_fit_is_not_begun_and_latest_keeps_its_name() {
             assert!(room.free.is_some_and(|free| free < room.needed), "{room}");
             causes.extend(cause);
         }
-        assert!(matches!(causes[..], [TrainError::NoRoom { .. }]), "told once: {causes:?}");
+        assert!(
+            matches!(causes[..], [TrainError::Checkpoint(CheckpointError::NoRoom { .. })]),
+            "told once: {causes:?}"
+        );
         let latest = fs::read_to_string(checkpoints.join("latest")).unwrap();
         assert_eq!(latest, "step-3\n");
         assert!(!checkpoints.join("step-6").exists());

@@ -22,8 +22,8 @@ use self::record::{Difference, Origin, RunRecord};
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::{
-    CHECKPOINTS, Checkpoint, InitRecord, Newest, RunCheckpoints, delete_all, read_json,
-    step_folders, write_json,
+    CHECKPOINTS, Checkpoint, CheckpointError, InitRecord, Newest, RunCheckpoints, delete_all,
+    read_json, step_folders, write_json,
 };
 use crate::collective_dump;
 use crate::collective_trace::TRACE_FILE;
@@ -303,11 +303,12 @@ fn rewind(
         return Ok(found);
     }
     if name != format!("step-{}", checkpoint.step()) {
-        return Err(TrainError::CheckpointDiffers {
+        return Err(CheckpointError::CheckpointDiffers {
             path: folder.to_owned(),
             difference: "it is set aside".to_owned(),
             remedy: "give it the name step-N of its step, once the one of that name is moved away",
-        });
+        }
+        .into());
     }
     of_this_run(&checkpoint, plan)?;
     check_step(plan, Some(&checkpoint))?;
@@ -373,11 +374,12 @@ fn delete_diagnoses(out: &Path) -> io::Result<()> {
 fn check_step(plan: &TrainPlan, resumed: Option<&Checkpoint>) -> Result<(), TrainError> {
     match resumed {
         Some(checkpoint) if checkpoint.step() > plan.train_steps => {
-            Err(TrainError::BehindLastStep {
+            Err(CheckpointError::BehindLastStep {
                 path: checkpoint.folder().to_owned(),
                 step: checkpoint.step(),
                 train_steps: plan.train_steps,
-            })
+            }
+            .into())
         }
         _ => Ok(()),
     }
@@ -386,10 +388,12 @@ fn check_step(plan: &TrainPlan, resumed: Option<&Checkpoint>) -> Result<(), Trai
 /// Demands that the checkpoint is of the plan's model and vocabulary, and stands at a place that
 /// this run comes by.
 fn of_this_run(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<(), TrainError> {
-    let differs = |difference| TrainError::CheckpointDiffers {
-        path: checkpoint.folder().to_owned(),
-        difference,
-        remedy: "move it away, or go on with the configuration and data that it was trained with",
+    let differs = |difference| {
+        TrainError::from(CheckpointError::CheckpointDiffers {
+            path: checkpoint.folder().to_owned(),
+            difference,
+            remedy: "move it away, or go on with the configuration and data that it was trained with",
+        })
     };
     let (Architecture::Gpt2(ours), theirs) = (&plan.architecture, checkpoint.model_config());
     let differences = ours.differences(theirs);
@@ -409,7 +413,7 @@ fn of_this_run(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<(), TrainErr
         if expected != found {
             let (expected, found) = (expected.to_string(), found.to_string());
             let path = checkpoint.folder().to_owned();
-            return Err(TrainError::CheckpointFile { path, what, expected, found });
+            return Err(CheckpointError::CheckpointFile { path, what, expected, found }.into());
         }
     }
     Ok(())

@@ -11,8 +11,7 @@ use corpus::TokenizerIdentity;
 use tracing::error;
 
 use crate::TrainError;
-use crate::checkpoint::{Checkpoint, InitRecord, Saved};
-use crate::error::room_where_it_matters;
+use crate::checkpoint::{Checkpoint, CheckpointError, InitRecord, Saved, room_where_it_matters};
 use crate::parallel::Rank;
 use crate::plan::TrainPlan;
 
@@ -112,7 +111,7 @@ impl<'a> Saves<'a> {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NotSaved`] where it failed.
+    /// [`CheckpointError::NotSaved`] where it failed.
     pub(crate) fn finish(
         &self,
         step: u64,
@@ -125,7 +124,9 @@ impl<'a> Saves<'a> {
         };
         if let Some(cause) = cause {
             let kept = self.newest.as_ref().map(|(step, _)| *step);
-            return Err(TrainError::NotSaved { step, source: Box::new(cause), room, kept });
+            return Err(
+                CheckpointError::NotSaved { step, source: Box::new(cause), room, kept }.into()
+            );
         }
         // Another rank knows why: its error ends this wait.
         rank.tensor_parallel.collective().barrier("checkpoint.failed")?;

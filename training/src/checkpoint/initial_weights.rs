@@ -17,6 +17,7 @@ use tracing::warn;
 use super::weights_only::TOKENIZER;
 use super::{Checkpoint, HuggingFaceModel, MANIFEST, MODEL, folder_of_checkpoints};
 use crate::TrainError;
+use crate::checkpoint::CheckpointError;
 use crate::model::Gpt2Config;
 use crate::parameters::{ParameterSource, ParameterSpec};
 
@@ -78,7 +79,7 @@ impl InitialWeights {
     ///
     /// # Errors
     ///
-    /// [`TrainError::InitDiffers`] with every value that differs.
+    /// [`CheckpointError::InitDiffers`] with every value that differs.
     pub fn check(
         &self,
         model: &Gpt2Config,
@@ -127,7 +128,7 @@ impl InitialWeights {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(TrainError::InitDiffers { path: folder.to_owned(), differences })
+        Err(CheckpointError::InitDiffers { path: folder.to_owned(), differences }.into())
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::checkpoint::CheckpointError;
 use crate::config::ParallelConfig;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
@@ -94,7 +95,7 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoUsableCheckpoint`] where there are some, and each is broken or refused; what
+    /// [`CheckpointError::NoUsableCheckpoint`] where there are some, and each is broken or refused; what
     /// the system says where a file cannot be read that may well be whole.
     pub(crate) fn newest_complete(
         checkpoints: &Path,
@@ -113,10 +114,11 @@ impl Checkpoint {
         }
         match passed_over.into_iter().next() {
             None => Ok(None),
-            Some(PassedOver { fault, .. }) => Err(TrainError::NoUsableCheckpoint {
+            Some(PassedOver { fault, .. }) => Err(CheckpointError::NoUsableCheckpoint {
                 path: checkpoints.to_owned(),
                 source: Box::new(fault),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -136,8 +138,13 @@ impl Checkpoint {
                 },
                 Err(fault) if says_nothing_of_the_files(&fault) => return Err(fault),
                 Err(fault) => {
-                    let is_of_another_version =
-                        matches!(fault, TrainError::CheckpointFile { what: "version", .. });
+                    let is_of_another_version = matches!(
+                        fault,
+                        TrainError::Checkpoint(CheckpointError::CheckpointFile {
+                            what: "version",
+                            ..
+                        })
+                    );
                     (fault, is_of_another_version)
                 }
             };
@@ -157,12 +164,13 @@ impl Checkpoint {
         if self.step() == step {
             return Ok(());
         }
-        Err(TrainError::CheckpointFile {
+        Err(CheckpointError::CheckpointFile {
             path: self.folder.join(MANIFEST),
             what: "step",
             expected: format!("{step}, as the folder is named"),
             found: self.step().to_string(),
-        })
+        }
+        .into())
     }
 
     fn open_folder(folder: PathBuf, observer: &dyn Observer) -> Result<Self, TrainError> {
@@ -183,12 +191,13 @@ impl Checkpoint {
         let state = manifest.has(STATE).then(|| read_json::<TrainingState>(&folder.join(STATE)));
         let state = state.transpose()?;
         if let Some(state) = state.as_ref().filter(|state| state.step != manifest.step) {
-            return Err(TrainError::CheckpointFile {
+            return Err(CheckpointError::CheckpointFile {
                 path: folder.join(STATE),
                 what: "step",
                 expected: manifest.step.to_string(),
                 found: state.step.to_string(),
-            });
+            }
+            .into());
         }
         let weights = TensorMap::open(&folder.join(MODEL))?;
         let specs = manifest.model.parameters();
@@ -211,9 +220,11 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoTrainingState`] for weights that came from another program.
+    /// [`CheckpointError::NoTrainingState`] for weights that came from another program.
     pub fn state(&self) -> Result<&TrainingState, TrainError> {
-        self.state.as_ref().ok_or_else(|| TrainError::NoTrainingState { path: self.folder.clone() })
+        self.state.as_ref().ok_or_else(|| {
+            TrainError::from(CheckpointError::NoTrainingState { path: self.folder.clone() })
+        })
     }
 
     /// Whether training can go on from it: whether it has more than weights.
@@ -323,7 +334,8 @@ enum Place {
 }
 
 fn locate(path: &Path) -> Result<Place, TrainError> {
-    let none = |found| TrainError::NoCheckpoint { path: path.to_owned(), found };
+    let none =
+        |found| TrainError::from(CheckpointError::NoCheckpoint { path: path.to_owned(), found });
     if path.join(MANIFEST).is_file() {
         // A data folder has a manifest too.
         let is_data = !path.join(STATE).is_file() && DataFolder::open(path).is_ok();
@@ -353,7 +365,10 @@ pub(crate) fn folder_of_checkpoints(path: &Path) -> Option<PathBuf> {
 }
 
 fn no_checkpoint(path: &Path) -> TrainError {
-    TrainError::NoCheckpoint { path: path.to_owned(), found: "no checkpoint here" }
+    TrainError::from(CheckpointError::NoCheckpoint {
+        path: path.to_owned(),
+        found: "no checkpoint here",
+    })
 }
 
 /// Says so where `checkpoint`, the newest whole one, is a later one than the file `latest` names,
@@ -403,9 +418,10 @@ fn check_description(folder: &Path, manifest: &Manifest) -> Result<(), TrainErro
     if differences.is_empty() {
         return Ok(());
     }
-    Err(TrainError::CheckpointDiffers {
+    Err(CheckpointError::CheckpointDiffers {
         path: folder.join(MANIFEST),
         difference: format!("not the model of config.json beside it: {}", differences.join(", ")),
         remedy: "one of the two was changed since; take another checkpoint",
-    })
+    }
+    .into())
 }

@@ -10,6 +10,7 @@ use super::initial_weights::InitRecord;
 use super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, OPTIMIZER, STATE, TRAIN_CONFIG};
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::checkpoint::CheckpointError;
 use crate::data::DataRecord;
 use crate::optim::LossScalerState;
 
@@ -45,7 +46,7 @@ impl Manifest {
         let manifest: Self = read_json(&path)?;
         let refuse = |what, expected: &str, found: String| {
             let (path, expected) = (path.clone(), expected.to_owned());
-            Err(TrainError::CheckpointFile { path, what, expected, found })
+            Err(CheckpointError::CheckpointFile { path, what, expected, found }.into())
         };
         if manifest.version != Self::VERSION {
             return refuse("version", &Self::VERSION.to_string(), manifest.version.to_string());
@@ -109,7 +110,9 @@ pub(super) fn verify(
         let bytes = path.metadata().map_err(|source| TrainError::io("read", &path, source))?.len();
         if bytes != file.bytes {
             let (expected, found) = (file.bytes.to_string(), bytes.to_string());
-            return Err(TrainError::CheckpointFile { path, what: "bytes", expected, found });
+            return Err(
+                CheckpointError::CheckpointFile { path, what: "bytes", expected, found }.into()
+            );
         }
     }
     let total = files.iter().map(|file| file.bytes).sum();
@@ -121,7 +124,7 @@ pub(super) fn verify(
             return Ok(());
         }
         let expected = file.xxh3_128.clone();
-        Err(TrainError::CheckpointFile { path, what: "xxh3-128", expected, found })
+        Err(CheckpointError::CheckpointFile { path, what: "xxh3-128", expected, found }.into())
     });
     observer.finish();
     verified

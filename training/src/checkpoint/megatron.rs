@@ -33,6 +33,7 @@ use super::weights_only::{self, WeightsOnly};
 use super::{Checkpoint, Manifest};
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::checkpoint::CheckpointError;
 use crate::parameters::{ParameterSource, ParameterSpec, Split, padded_vocab_size};
 
 const DESCRIPTION: &str = "megatron.json";
@@ -104,12 +105,13 @@ impl MegatronDescription {
         let path = folder.join(DESCRIPTION);
         let description: Self = read_json(&path)?;
         if description.version != Self::VERSION {
-            return Err(TrainError::CheckpointFile {
+            return Err(CheckpointError::CheckpointFile {
                 path,
                 what: "version",
                 expected: Self::VERSION.to_string(),
                 found: description.version.to_string(),
-            });
+            }
+            .into());
         }
         let Architecture::Gpt2(config) = &description.model;
         config.check_tensor_parallel(description.tensor_parallel_size)?;
@@ -137,12 +139,13 @@ impl MegatronDescription {
         if listed == expected {
             return Ok(());
         }
-        Err(TrainError::CheckpointFile {
+        Err(CheckpointError::CheckpointFile {
             path: path.to_owned(),
             what: "files",
             expected: expected.join(", "),
             found: listed.join(", "),
-        })
+        }
+        .into())
     }
 }
 
@@ -223,7 +226,7 @@ pub fn merge(
     let path = from.join(DESCRIPTION);
     if !path.is_file() {
         let found = "no megatron.json here, so no folder that `checkpoint reshard` made";
-        return Err(TrainError::NoForeignModel { path: from.to_owned(), found });
+        return Err(CheckpointError::NoForeignModel { path: from.to_owned(), found }.into());
     }
     let description = MegatronDescription::read(from)?;
     verify(from, &description.files, observer)?;

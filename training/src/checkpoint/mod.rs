@@ -23,6 +23,7 @@
 //! Weights of other programs become checkpoints that hold a model alone ([`import`]), and models go
 //! out as Hugging Face's folders ([`export`]) and Megatron-LM's files ([`reshard`]).
 
+mod error;
 mod hugging_face;
 mod initial_weights;
 mod load;
@@ -39,6 +40,8 @@ mod tensor_file;
 mod tensor_map;
 mod weights_only;
 
+pub use error::CheckpointError;
+pub(crate) use error::room_where_it_matters;
 pub use hugging_face::{ExportReport, HuggingFaceModel, export, import};
 pub use initial_weights::{InitRecord, InitialWeights};
 pub use load::Checkpoint;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corpus::{Workplace, sync_folder};
 
 use crate::TrainError;
+use crate::checkpoint::CheckpointError;
 
 /// What to do with a folder that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,11 +43,12 @@ impl OutputFolder {
     ) -> Result<Self, TrainError> {
         let resolved = |path: &Path| fs::canonicalize(path).ok();
         if resolved(out).is_some_and(|out| resolved(from) == Some(out)) {
-            return Err(TrainError::OutputFolderUsed {
+            return Err(CheckpointError::OutputFolderUsed {
                 path: out.to_owned(),
                 reason: "it is what is read".to_owned(),
                 remedy: "choose another folder",
-            });
+            }
+            .into());
         }
         check(out, existing, describe)?;
         let place = Workplace::beside(out, "partial")?;
@@ -88,7 +90,7 @@ impl OutputFolder {
 /// Refuses a place where something is that must stay.
 fn check(out: &Path, existing: Existing, describe: Describe) -> Result<(), TrainError> {
     let refuse = |reason: String, remedy| {
-        Err(TrainError::OutputFolderUsed { path: out.to_owned(), reason, remedy })
+        Err(CheckpointError::OutputFolderUsed { path: out.to_owned(), reason, remedy }.into())
     };
     if !out.exists() {
         return Ok(());

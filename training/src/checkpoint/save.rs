@@ -27,6 +27,7 @@ use super::{
 };
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::checkpoint::CheckpointError;
 use crate::data::DataRecord;
 use crate::optim::AdamW;
 use crate::parallel::{Rank, TensorParallelGroup};
@@ -176,10 +177,10 @@ impl<M> Attempt<'_, M> {
         let folder = checkpoints.join(step_folder(self.snapshot.state.step));
         if folder.exists() && !folder.is_dir() {
             let (reason, remedy) = ("it is a file".to_owned(), "move it away");
-            return Err(TrainError::OutputFolderUsed { path: folder, reason, remedy });
+            return Err(CheckpointError::OutputFolderUsed { path: folder, reason, remedy }.into());
         }
         if self.room().is_short() {
-            return Err(TrainError::NoRoom { path: checkpoints.to_owned() });
+            return Err(CheckpointError::NoRoom { path: checkpoints.to_owned() }.into());
         }
         let partial = &self.partial;
         fs::create_dir(partial).map_err(|source| TrainError::io("create", partial, source))?;

@@ -10,6 +10,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::number_type::NumberType;
 use crate::TrainError;
+use crate::checkpoint::CheckpointError;
 use crate::parameters::ParameterSpec;
 
 /// The tensors of one or several mapped files, by name.
@@ -71,20 +72,22 @@ impl TensorMap {
         // changed after that.
         let map =
             unsafe { Mmap::map(&file) }.map_err(|source| TrainError::io("map", path, source))?;
-        let malformed = |source| TrainError::SafeTensors { path: path.to_owned(), source };
+        let malformed = |source| {
+            TrainError::from(CheckpointError::SafeTensors { path: path.to_owned(), source })
+        };
         let (header_bytes, metadata) = SafeTensors::read_metadata(&map).map_err(malformed)?;
         for (name, info) in metadata.tensors() {
             let Some(own) = rename(&name) else { continue };
             let numbers = number_type(info.dtype).filter(|&numbers| accepts(numbers));
             let Some(numbers) = numbers else {
                 let (path, found) = (path.to_owned(), format!("{:?}", info.dtype));
-                return Err(TrainError::TensorType { path, name, found });
+                return Err(CheckpointError::TensorType { path, name, found }.into());
             };
             // Behind the eight bytes of the header's length, and the header.
             let begin = size_of::<u64>() + header_bytes + info.data_offsets.0;
             let entry = Entry { map: self.maps.len(), numbers, shape: info.shape.clone(), begin };
             if self.tensors.insert(own, entry).is_some() {
-                return Err(TrainError::TensorTwice { path: path.to_owned(), name });
+                return Err(CheckpointError::TensorTwice { path: path.to_owned(), name }.into());
             }
         }
         self.maps.push(map);
@@ -102,12 +105,13 @@ impl TensorMap {
         for (name, shape) in expected {
             let entry = self.entry(name)?;
             if entry.shape != *shape {
-                return Err(TrainError::TensorShape {
+                return Err(CheckpointError::TensorShape {
                     path: path(),
                     name: name.clone(),
                     expected: shape.to_vec(),
                     found: entry.shape.clone(),
-                });
+                }
+                .into());
             }
         }
         let expected: HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
@@ -115,7 +119,10 @@ impl TensorMap {
             self.tensors.keys().filter(|name| !expected.contains(name.as_str())).collect();
         unexpected.sort();
         match unexpected.first() {
-            Some(name) => Err(TrainError::TensorUnexpected { path: path(), name: (*name).clone() }),
+            Some(name) => {
+                Err(CheckpointError::TensorUnexpected { path: path(), name: (*name).clone() }
+                    .into())
+            }
             None => Ok(()),
         }
     }
@@ -141,12 +148,13 @@ impl TensorMap {
     pub(super) fn whole(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, TrainError> {
         let entry = self.entry(name)?;
         if entry.shape != shape {
-            return Err(TrainError::TensorShape {
+            return Err(CheckpointError::TensorShape {
                 path: self.path.clone(),
                 name: name.to_owned(),
                 expected: shape.to_vec(),
                 found: entry.shape.clone(),
-            });
+            }
+            .into());
         }
         let mut values = vec![0.0; shape.iter().product()];
         self.read(entry, 0, &mut values);
@@ -183,9 +191,11 @@ impl TensorMap {
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, TrainError> {
-        self.tensors.get(name).ok_or_else(|| TrainError::TensorMissing {
-            path: self.path.clone(),
-            name: name.to_owned(),
+        self.tensors.get(name).ok_or_else(|| {
+            TrainError::from(CheckpointError::TensorMissing {
+                path: self.path.clone(),
+                name: name.to_owned(),
+            })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! [`Generator`]: the loop that draws one token after another.
 
+use crate::generation::GenerationError;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// What [`GenerationRequest::validate`] finds; [`TrainError::Logits`] where the model gives
+    /// What [`GenerationRequest::validate`] finds; [`GenerationError::Logits`] where the model gives
     /// none; when a rank fails, and then the generator is of no use.
     ///
     /// # Panics
@@ -197,7 +198,7 @@ impl Texts {
         let draw = texts.map(|(&text, &row)| {
             let logits = &logits[row * vocab_size..][..vocab_size];
             let token = request.sampling.draw(logits, text as u64, position as u64);
-            token.ok_or(TrainError::Logits { position })
+            token.ok_or(TrainError::from(GenerationError::Logits { position }))
         });
         draw.collect()
     }

@@ -22,12 +22,14 @@
 //! A text that grows longer is gone on with from the second half of what the model saw, which is
 //! encoded again from position 0: by this rule, the same with the cache as without.
 
+mod error;
 pub mod generator;
 mod rank;
 pub mod request;
 pub mod sampler;
 pub mod text_stream;
 
+pub use error::GenerationError;
 pub use generator::{GenerationSpeed, Generator};
 pub use request::{Continuation, Finish, GenerationRequest};
 pub use sampler::Sampling;

@@ -1,5 +1,6 @@
 //! What is asked of a [`Generator`](super::Generator), and what comes of it.
 
+use crate::generation::GenerationError;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
@@ -69,23 +70,24 @@ impl GenerationRequest {
         self.sampling.validate()?;
         let (tokens, seq_length) = (self.prompt.len(), model.seq_length);
         if tokens > seq_length {
-            return Err(TrainError::PromptTooLong { tokens, seq_length });
+            return Err(GenerationError::PromptTooLong { tokens, seq_length }.into());
         }
         let vocab_size = model.vocab_size;
         if let Some(&token) = self.prompt.iter().find(|&&token| token as usize >= vocab_size) {
-            return Err(TrainError::PromptToken { token, vocab_size });
+            return Err(GenerationError::PromptToken { token, vocab_size }.into());
         }
         let weights = model.num_parameters(1) as u64 * size_of::<f32>() as u64;
         let kept = self.key_value_bytes(model);
         match memory {
             Some(present) if weights.saturating_add(kept) > present => {
-                Err(TrainError::GenerationTooLarge {
+                Err(GenerationError::GenerationTooLarge {
                     weights,
                     kept,
                     samples: self.num_samples.get(),
                     capacity: self.capacity(model),
                     present,
-                })
+                }
+                .into())
             }
             _ => Ok(()),
         }

@@ -9,7 +9,9 @@ use tracing::warn;
 use super::record::differences;
 use super::{Look, of_this_run, other_weights};
 use crate::TrainError;
-use crate::checkpoint::{CHECKPOINTS, Checkpoint, Newest, RunCheckpoints, folder_of_checkpoints};
+use crate::checkpoint::{
+    CHECKPOINTS, Checkpoint, CheckpointError, Newest, RunCheckpoints, folder_of_checkpoints,
+};
 
 /// The checkpoint in the run folder `out` that `path` is, or was before newer ones took its place.
 pub(super) fn own_checkpoint(path: &Path, out: &Path) -> Option<PathBuf> {
@@ -42,7 +44,7 @@ pub(super) fn open(path: &Path, look: Look<'_>) -> Result<Checkpoint, TrainError
         let newest = Checkpoint::newest_complete(&several, observer, |it| of_this_run(it, plan))?;
         let Some(Newest { checkpoint, .. }) = newest else {
             let found = "a run without a checkpoint";
-            return Err(TrainError::NoCheckpoint { path: path.to_owned(), found });
+            return Err(CheckpointError::NoCheckpoint { path: path.to_owned(), found }.into());
         };
         checkpoint
     } else {
@@ -50,10 +52,12 @@ pub(super) fn open(path: &Path, look: Look<'_>) -> Result<Checkpoint, TrainError
         of_this_run(&checkpoint, plan)?;
         checkpoint
     };
-    let differs = |difference: String, remedy| TrainError::CheckpointDiffers {
-        path: checkpoint.folder().to_owned(),
-        difference: format!("it is of another run: {difference}"),
-        remedy,
+    let differs = |difference: String, remedy| {
+        TrainError::from(CheckpointError::CheckpointDiffers {
+            path: checkpoint.folder().to_owned(),
+            difference: format!("it is of another run: {difference}"),
+            remedy,
+        })
     };
     let remedy = "begin a run with its weights by --init-from instead";
     let data = checkpoint.manifest().data.as_ref();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Look;
 use crate::TrainError;
-use crate::checkpoint::{Checkpoint, InitRecord};
+use crate::checkpoint::{Checkpoint, CheckpointError, InitRecord};
 use crate::data::DataRecord;
 use crate::plan::TrainPlan;
 
@@ -159,11 +159,12 @@ impl Origin {
         if self.is(&checkpoint) {
             return Ok(checkpoint);
         }
-        Err(TrainError::CheckpointDiffers {
+        Err(CheckpointError::CheckpointDiffers {
             path: path.to_owned(),
             difference: "it is not the checkpoint any more that the run began with".to_owned(),
             remedy: "name that one with --resume PATH",
-        })
+        }
+        .into())
     }
 }
 

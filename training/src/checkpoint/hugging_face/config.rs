@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::TrainError;
 use crate::backend::Activation;
+use crate::checkpoint::CheckpointError;
 use crate::model::Gpt2Config;
 
 /// The fields that `GPT2LMHeadModel.from_pretrained` needs; the tied head has no tensor of its own.
@@ -116,11 +117,11 @@ impl Fields<'_> {
     }
 
     fn refusal(&self, field: &str, expected: &str) -> TrainError {
-        TrainError::ForeignConfig {
+        TrainError::from(CheckpointError::ForeignConfig {
             path: self.path.to_owned(),
             field: field.to_owned(),
             value: self.value[field].to_string(),
             expected: expected.to_owned(),
-        }
+        })
     }
 }

@@ -13,6 +13,7 @@ use super::super::weights_only::{self, WeightsOnly};
 use super::HuggingFaceModel;
 use crate::TrainError;
 use crate::architecture::Architecture;
+use crate::checkpoint::CheckpointError;
 use crate::checkpoint::Manifest;
 use crate::model::Gpt2Config;
 
@@ -48,11 +49,12 @@ pub fn import(
             }
         };
     let Some(found) = found else {
-        return Err(TrainError::NoForeignModel {
+        return Err(CheckpointError::NoForeignModel {
             path: from.to_owned(),
             found: "neither tokenizer.json nor vocab.json and merges.txt here: name the \
                     tokenizer with --tokenizer",
-        });
+        }
+        .into());
     };
     let weights = WeightsOnly { step: 0, from, source: &model };
     let describe = |folder: &Path| {
@@ -90,7 +92,9 @@ fn fitting(
     if rows != tokens {
         if !PADDED_TO.into_iter().any(|bits| rows == tokens.next_multiple_of(1 << bits)) {
             let path = model.folder().to_owned();
-            return Err(TrainError::ForeignTokenizer { path, model: rows, tokenizer: tokens });
+            return Err(
+                CheckpointError::ForeignTokenizer { path, model: rows, tokenizer: tokens }.into()
+            );
         }
         warn!(
             "{}: the table has {rows} rows and the tokenizer {tokens} tokens: the last {} rows are \

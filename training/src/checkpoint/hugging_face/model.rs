@@ -15,6 +15,7 @@ use super::super::tensor_map::TensorMap;
 use super::super::{HUGGING_FACE_CONFIG, MODEL, named};
 use super::config::read_gpt2_config;
 use crate::TrainError;
+use crate::checkpoint::CheckpointError;
 use crate::model::Gpt2Config;
 use crate::parameters::{ParameterSource, ParameterSpec};
 
@@ -62,7 +63,7 @@ impl HuggingFaceModel {
         }
         tensors.check(&expected)?;
         if tensors.has(HEAD) && !tensors.are_equal(HEAD, EMBEDDING)? {
-            return Err(TrainError::HeadUntied { path: folder.to_owned() });
+            return Err(CheckpointError::HeadUntied { path: folder.to_owned() }.into());
         }
         let end_of_text = value["eos_token_id"].as_u64().and_then(|id| u32::try_from(id).ok());
         Ok(Self { folder: folder.to_owned(), config, end_of_text, files, tensors })
@@ -155,5 +156,5 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, TrainError> {
 }
 
 fn no_model(folder: &Path, found: &'static str) -> TrainError {
-    TrainError::NoForeignModel { path: folder.to_owned(), found }
+    TrainError::from(CheckpointError::NoForeignModel { path: folder.to_owned(), found })
 }

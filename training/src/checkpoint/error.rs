@@ -1,0 +1,280 @@
+//! What can go wrong with checkpoints, and with models of another form.
+
+use std::path::PathBuf;
+
+use corpus::CorpusError;
+
+use super::Room;
+use crate::TrainError;
+use crate::error::is_no_room;
+
+/// A reason why a checkpoint or a model cannot be read, gone on from, or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// No checkpoint where one was asked for.
+    #[error(
+        "{}: {found}; give a run folder, its checkpoints folder or a step-N folder",
+        path.display()
+    )]
+    NoCheckpoint {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What is there instead.
+        found: &'static str,
+    },
+
+    /// A run has checkpoints, but each is broken or another run's.
+    #[error(
+        "{}: none of the checkpoints there can be gone on from; the newest: {source}. \
+         Mend one, or pass --overwrite to begin the run again",
+        path.display()
+    )]
+    NoUsableCheckpoint {
+        /// The folder of checkpoints.
+        path: PathBuf,
+        /// What is wrong with the newest.
+        #[source]
+        source: Box<TrainError>,
+    },
+
+    /// A checkpoint has weights and nothing to go on training them with.
+    #[error(
+        "{} holds weights without a state of training; a run can begin with them (--init-from), \
+         not go on from them",
+        path.display()
+    )]
+    NoTrainingState {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+
+    /// A checkpoint is of another model, tokenizer or run than the one that is to go on.
+    #[error("{}: {difference}; {remedy}", path.display())]
+    CheckpointDiffers {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A run stands behind the last step of its schedule.
+    #[error(
+        "{} stands at step {step}, and schedule.train_steps = {train_steps} lies before it; give \
+         it more steps, or go on from an earlier checkpoint with --resume PATH",
+        path.display()
+    )]
+    BehindLastStep {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Steps done.
+        step: u64,
+        /// `train_steps`
+        train_steps: u64,
+    },
+
+    /// The disk has no room for a checkpoint, as the system says before anything is written.
+    #[error("{} has no room for a checkpoint", path.display())]
+    NoRoom {
+        /// The folder of checkpoints.
+        path: PathBuf,
+    },
+
+    /// The last save of a run, or the one before it stops, failed.
+    #[error(
+        "step {step} is not saved: {source}{}; {}, then call again: {}",
+        room_where_it_matters(source, *room),
+        save_remedy(source),
+        match kept {
+            Some(kept) => format!("the run goes on from step {kept}, which is kept"),
+            None => "the run begins again, for it has no checkpoint yet".to_owned(),
+        }
+    )]
+    NotSaved {
+        /// Optimizer steps done.
+        step: u64,
+        /// Why.
+        #[source]
+        source: Box<TrainError>,
+        /// What the save needs, and what there was.
+        room: Room,
+        /// Step of the newest checkpoint.
+        kept: Option<u64>,
+    },
+
+    /// A folder that is to be written holds something that must stay.
+    #[error("{} is there already: {reason}; {remedy}", path.display())]
+    OutputFolderUsed {
+        /// The folder.
+        path: PathBuf,
+        /// What it holds.
+        reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+
+    /// A folder is no model that this program reads.
+    #[error("{}: {found}", path.display())]
+    NoForeignModel {
+        /// The folder.
+        path: PathBuf,
+        /// What is there instead, and what can be done.
+        found: &'static str,
+    },
+
+    /// Another program's configuration of a model asks for what this program does not do.
+    #[error("{}: {field} = {value}: {expected}", path.display())]
+    ForeignConfig {
+        /// The file.
+        path: PathBuf,
+        /// The field as the file has it.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+
+    /// A model's head is not its embedding.
+    #[error(
+        "{}: lm_head.weight is not wte.weight, and the head of a GPT-2 here is its embedding",
+        path.display()
+    )]
+    HeadUntied {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// A folder's tokenizer is not its model's.
+    #[error(
+        "{}: the model has {model} tokens and the tokenizer {tokenizer}; name the right one with \
+         --tokenizer",
+        path.display()
+    )]
+    ForeignTokenizer {
+        /// The folder.
+        path: PathBuf,
+        /// Tokens of the model.
+        model: usize,
+        /// Tokens of the tokenizer.
+        tokenizer: usize,
+    },
+
+    /// Weights to begin with are those of another model.
+    #[error(
+        "--init-from {}: {}; set the configuration to that model, or choose other weights",
+        path.display(),
+        differences.join(", ")
+    )]
+    InitDiffers {
+        /// The folder that holds them.
+        path: PathBuf,
+        /// Each value that differs.
+        differences: Vec<String>,
+    },
+
+    /// A file of a checkpoint is not the one that was written, or the checkpoint is another run's.
+    #[error("{}: {what}: expected {expected}, found {found}", path.display())]
+    CheckpointFile {
+        /// The file, or the checkpoint's folder.
+        path: PathBuf,
+        /// What differs: `bytes`, `xxh3-128`, `version`, `files`, `step`, `seed`, `samples consumed`.
+        what: &'static str,
+        /// What the manifest says.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+
+    /// A tensor file that does not read.
+    #[error("{}: {source}", path.display())]
+    SafeTensors {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        #[source]
+        source: safetensors::SafeTensorError,
+    },
+
+    /// A tensor file lacks a tensor of the model.
+    #[error("{}: tensor {name} is missing", path.display())]
+    TensorMissing {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// A tensor file holds a tensor that the model has not.
+    #[error("{}: tensor {name} is none of the model's", path.display())]
+    TensorUnexpected {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// Two tensors of a model's files have one name.
+    #[error("{}: tensor {name} is there twice", path.display())]
+    TensorTwice {
+        /// The file in which the second lies.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
+
+    /// A tensor has another shape than the model's.
+    #[error("{}: tensor {name} has shape {found:?}, the model needs {expected:?}", path.display())]
+    TensorShape {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The model's shape.
+        expected: Vec<usize>,
+        /// The file's.
+        found: Vec<usize>,
+    },
+
+    /// A tensor does not hold floating-point numbers of a type that is read.
+    #[error(
+        "{}: tensor {name} has type {found}; floating-point tensors are read: F32, and from other \
+         programs F16 and BF16",
+        path.display()
+    )]
+    TensorType {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// Its type.
+        found: String,
+    },
+}
+
+/// Whether a save failed with `error` for want of room.
+fn wants_room(error: &TrainError) -> bool {
+    match error {
+        TrainError::Checkpoint(CheckpointError::NoRoom { .. }) => true,
+        TrainError::Io { source, .. } | TrainError::Corpus(CorpusError::Io { source, .. }) => {
+            is_no_room(source)
+        }
+        _ => false,
+    }
+}
+
+/// What a save that failed with `error` needs and what there is, where that is why it failed.
+pub(crate) fn room_where_it_matters(error: &TrainError, room: Room) -> String {
+    if wants_room(error) { format!("; {room}") } else { String::new() }
+}
+
+/// What to do about a save that failed with `error`.
+fn save_remedy(error: &TrainError) -> &'static str {
+    if wants_room(error) {
+        "make room on the disk, or raise its quota or the limit on the size of files (ulimit -f)"
+    } else {
+        "mend what the message names"
+    }
+}
