@@ -8,7 +8,7 @@
 //! 1,100 tokens, of the notes of blends, and the time to find a global batch in each. The data is a
 //! shard of holes in a temporary folder: only its index, 160 MB, is on the disk.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a table for who runs it")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -26,12 +26,12 @@ const SEQ_LENGTH: usize = 1_024;
 const DOCUMENTS: u64 = 8_000_000;
 const DOCUMENT_TOKENS: i32 = 1_100;
 
-fn main() {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("sample-order-{}", std::process::id()));
-    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&folder)?;
     let stem = folder.join("sparse");
-    write_shard(&stem).unwrap();
-    let shard = Arc::new(ShardReader::open(&stem).unwrap());
+    write_shard(&stem)?;
+    let shard = Arc::new(ShardReader::open(&stem)?);
     let stream = TokenStream::new(&shard, 0..DOCUMENTS);
 
     let keyed =
@@ -41,7 +41,7 @@ fn main() {
     for weights in [&[0.7, 0.3][..], &[0.999, 0.001], &[1.0 / 3.0, 0.123_456_789_1], &odd(20)] {
         let groups: Vec<_> = weights.iter().map(|&weight| (weight, vec![1.0])).collect();
         let (started, before) = (Instant::now(), held());
-        let blend = Blend::new(&groups, STEPS * BATCH, &Silent).unwrap();
+        let blend = Blend::new(&groups, STEPS * BATCH, &Silent)?;
         let name = match weights {
             [first, second] => format!("blend of {first} and {second}"),
             weights => format!("blend of {} odd weights", weights.len()),
@@ -52,14 +52,13 @@ fn main() {
     }
 
     let (started, before) = (Instant::now(), held());
-    let index = MegatronIndex::build(&stream, SEQ_LENGTH, STEPS * BATCH, 1234, None, &Silent);
-    let index = index.unwrap();
+    let index = MegatronIndex::build(&stream, SEQ_LENGTH, STEPS * BATCH, 1234, None, &Silent)?;
     let name = format!("megatron, {} epochs", index.epochs());
     report(&name, started.elapsed().as_secs_f64(), held() - before, &mut |position| {
         let samples = (position..position + BATCH).map(|position| index.sample_at(position));
         samples.map(|sample| index.row(&stream, sample).1).sum()
     });
-    fs::remove_dir_all(&folder).unwrap();
+    Ok(fs::remove_dir_all(&folder)?)
 }
 
 /// Weights whose common denominator is out of reach.

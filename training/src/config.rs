@@ -162,7 +162,7 @@ impl Default for ParallelConfig {
         Self {
             tensor_parallel_size: NonZeroUsize::MIN,
             data_parallel_size: NonZeroUsize::MIN,
-            timeout_seconds: const { NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).unwrap() },
+            timeout_seconds: NonZeroU64::new(DEFAULT_TIMEOUT.as_secs()).expect("ten minutes"),
         }
     }
 }

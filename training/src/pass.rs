@@ -46,83 +46,88 @@ where
     B: AutodiffBackend + TpBackend,
     M: Objective<B>,
 {
+    let mut pass = Pass { model, batch, settings, gradients, timers };
     let loss = match settings.recompute {
-        Recompute::None => through_one_graph(model, batch, settings, gradients, timers),
-        Recompute::Layer => layer_by_layer(model, batch, settings, gradients, timers),
+        Recompute::None => pass.through_one_graph::<B>(),
+        Recompute::Layer => pass.layer_by_layer::<B>(),
     };
     gradients.end_micro_batch();
     loss
 }
 
-fn through_one_graph<B, M>(
-    model: &M,
-    batch: &Batch,
-    settings: &PassSettings,
-    gradients: &mut GradientBuffer,
-    timers: &mut StepTimers,
-) -> f64
-where
-    B: AutodiffBackend + TpBackend,
-    M: Objective<B>,
-{
-    let (loss, value) = timers.run(Phase::Forward, || {
-        let loss = model.loss(batch, Some(&settings.dropout));
-        let value = number(&loss);
-        (loss, value)
-    });
-    timers.run(Phase::Backward, || gradients.add(model, scaled(loss, settings).backward()));
-    value
+/// A pass under way: what it goes through, and what it leaves.
+struct Pass<'a, M> {
+    model: &'a M,
+    batch: &'a Batch,
+    settings: &'a PassSettings,
+    gradients: &'a mut GradientBuffer,
+    timers: &'a mut StepTimers,
 }
 
-fn layer_by_layer<B, M>(
-    model: &M,
-    batch: &Batch,
-    settings: &PassSettings,
-    gradients: &mut GradientBuffer,
-    timers: &mut StepTimers,
-) -> f64
-where
-    B: AutodiffBackend + TpBackend,
-    M: Objective<B>,
-{
-    let dropout = Some(&settings.dropout);
-    let forward = timers.start(Phase::Forward);
-    let embedded = model.embed(batch, dropout);
-    let mut inputs = Vec::with_capacity(model.layers().len());
-    let mut hidden = embedded.clone().inner();
-    for layer in model.layers() {
-        let output = M::layer_without_graph(layer, hidden.clone(), dropout);
-        inputs.push(std::mem::replace(&mut hidden, output));
+impl<M> Pass<'_, M> {
+    fn through_one_graph<B>(&mut self) -> f64
+    where
+        B: AutodiffBackend + TpBackend,
+        M: Objective<B>,
+    {
+        let Self { model, batch, settings, gradients, timers } = self;
+        let (loss, value) = timers.run(Phase::Forward, || {
+            let loss = model.loss(batch, Some(&settings.dropout));
+            let value = number(&loss);
+            (loss, value)
+        });
+        timers.run(Phase::Backward, || gradients.add(*model, scaled(loss, settings).backward()));
+        value
     }
 
-    let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
-    let loss = model.head_loss(hidden.clone(), batch);
-    let value = number(&loss);
-    timers.stop(forward);
+    fn layer_by_layer<B>(&mut self) -> f64
+    where
+        B: AutodiffBackend + TpBackend,
+        M: Objective<B>,
+    {
+        let Self { model, batch, settings, gradients, timers } = self;
+        let model = *model;
+        let dropout = Some(&settings.dropout);
+        let forward = timers.start(Phase::Forward);
+        let embedded = model.embed(batch, dropout);
+        let mut inputs = Vec::with_capacity(model.layers().len());
+        let mut hidden = embedded.clone().inner();
+        for layer in model.layers() {
+            let output = M::layer_without_graph(layer, hidden.clone(), dropout);
+            inputs.push(std::mem::replace(&mut hidden, output));
+        }
 
-    let backward = timers.start(Phase::Backward);
-    let mut found = scaled(loss, settings).backward();
-    let mut gradient = hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
-    let tied = model.tied_weight();
-    let tied_gradient = tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
-    gradients.add(model, found);
+        let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
+        let loss = model.head_loss(hidden.clone(), batch);
+        let value = number(&loss);
+        timers.stop(forward);
 
-    for (index, layer) in model.layers().iter().enumerate().rev() {
-        let input = inputs.pop().expect("one input for each layer");
-        let input = Tensor::<B, 3>::from_inner(input).require_grad();
-        let output = M::layer(layer, input.clone(), dropout);
-        let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();
-        gradient = input.grad_remove(&mut found).expect("a layer depends on its input");
-        gradients.add_part(&["layers", &index.to_string()], layer, found);
+        let backward = timers.start(Phase::Backward);
+        let mut found = scaled(loss, settings).backward();
+        let mut gradient =
+            hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
+        let tied = model.tied_weight();
+        let tied_gradient =
+            tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
+        gradients.add(model, found);
+
+        for (index, layer) in model.layers().iter().enumerate().rev() {
+            let input = inputs.pop().expect("one input for each layer");
+            let input = Tensor::<B, 3>::from_inner(input).require_grad();
+            let output = M::layer(layer, input.clone(), dropout);
+            let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();
+            gradient = input.grad_remove(&mut found).expect("a layer depends on its input");
+            gradients.add_part(&["layers", &index.to_string()], layer, found);
+        }
+
+        // The tied weight's gradient of the loss is there before the embedding adds its own to it,
+        // as in one graph.
+        let embedded = (embedded, Tensor::from_inner(gradient));
+        let tied = (tied, Tensor::from_inner(tied_gradient));
+        gradients.add(model, with_gradients(embedded, tied).backward());
+        timers.stop(backward);
+        value
     }
-
-    // The tied weight's gradient of the loss is there before the embedding adds its own to it, as
-    // in one graph.
-    let embedded = (embedded, Tensor::from_inner(gradient));
-    let tied = (tied, Tensor::from_inner(tied_gradient));
-    gradients.add(model, with_gradients(embedded, tied).backward());
-    timers.stop(backward);
-    value
 }
 
 fn number<B: AutodiffBackend>(loss: &Tensor<B, 1>) -> f64 {
