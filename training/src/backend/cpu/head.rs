@@ -130,7 +130,7 @@ fn hidden_gradient(d: &[f32], table: &[f32], width: usize, gradient: &mut [f32])
 }
 
 /// `gradient` (+)= `dᵀ · hidden`.
-fn table_gradient(d: &[f32], hidden: &[f32], width: usize, gradient: &mut [f32], write: Write) {
+fn table_gradient(d: &[f32], hidden: &[f32], width: usize, gradient: &mut [f32], write: Write<'_>) {
     if !gradient.is_empty() {
         let d = Matrix::new(d, gradient.len() / width).transposed();
         multiply(d, Matrix::new(hidden, width), gradient, write);
