@@ -1,6 +1,8 @@
 //! The fused operations against plain ones, and their AVX2 code against the portable.
 
+mod buffers;
 mod half;
+mod linear;
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor};

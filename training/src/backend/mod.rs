@@ -18,13 +18,14 @@ pub mod cpu;
 mod functions;
 mod incremental;
 mod precision;
+mod running_sums;
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, linear,
-    matmul, with_gradient, with_gradients,
+    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, lend_sum,
+    linear, matmul, reclaim_sum, with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -85,6 +86,13 @@ pub trait TpBackend: Backend {
         weight: FloatTensor<Self>,
         bias: Option<FloatTensor<Self>>,
     ) -> FloatTensor<Self>;
+
+    /// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may
+    /// add to it in place: the gradient that it then finds is the new sum.
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>);
+
+    /// The sum that was lent for a parameter, where the backward pass has not added to it.
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>>;
 
     /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
     /// begins that goes on with what another one found.
@@ -318,6 +326,9 @@ pub trait TpKernels: Backend {
         extras: HeadExtras,
     ) -> HeadOutput<Self>;
 
+    /// `sum + addend`, in the memory of `sum`.
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// `tensor` times the one number that `factor` `[1]` holds.
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self>;
 }
@@ -356,6 +367,15 @@ impl<B: TpKernels> TpBackend for B {
         bias: Option<FloatTensor<B>>,
     ) -> FloatTensor<B> {
         B::linear_forward(input, weight, bias)
+    }
+
+    /// There is no backward pass that could add to it.
+    fn lend_sum(_parameter: FloatTensor<B>, _sum: FloatTensor<B>) {
+        panic!("a device without a graph has no backward pass");
+    }
+
+    fn reclaim_sum(_parameter: FloatTensor<B>) -> Option<FloatTensor<B>> {
+        None
     }
 
     /// There is no backward pass for it to begin.

@@ -4,6 +4,7 @@
 //! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
 //! memory is used again.
 
+pub mod add;
 pub mod bias_add;
 pub mod bias_gelu;
 pub mod buffers;
@@ -18,6 +19,7 @@ pub mod linear;
 pub mod lookup;
 pub mod matrix;
 pub mod row_product;
+pub mod scale;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
@@ -99,7 +101,7 @@ impl TpKernels for Flex {
         let mut product = Self::float_matmul(lhs, rhs);
         if alpha != 1.0 {
             product = in_place(product, |values| {
-                values.iter_mut().for_each(|value| *value *= alpha as f32);
+                scale::scale(Vector::best(), values, alpha as f32);
             });
         }
         convert(product, precision.dtype())
@@ -302,12 +304,17 @@ impl TpKernels for Flex {
         }
     }
 
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self> {
+        let addend = Values::of(&addend);
+        in_place(sum, |sum| add::add(Vector::best(), sum, &addend))
+    }
+
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self> {
         let factor = Values::of(factor)[0];
         if factor == 1.0 {
             return tensor;
         }
-        in_place(tensor, |values| values.iter_mut().for_each(|value| *value *= factor))
+        in_place(tensor, |values| scale::scale(Vector::best(), values, factor))
     }
 }
 
