@@ -1,4 +1,4 @@
-//! The fused operations against plain ones, and their AVX2 code against the portable.
+//! The fused operations against plain ones, and their vector code against the portable.
 
 mod half;
 
@@ -177,7 +177,7 @@ fn erf(x: f64) -> f64 {
 
 #[test]
 fn gelu_is_accurate_over_its_whole_range() {
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         let inputs: Vec<f32> = (-4200..=4200).map(|i| i as f32 * 1e-3).collect();
         let mut outputs = inputs.clone();
         gelu_kernel::forward(vector, &mut outputs, &vec![0.0; inputs.len()], Activation::Gelu);
@@ -196,13 +196,18 @@ fn gelu_is_accurate_over_its_whole_range() {
 }
 
 /// Both versions do the same arithmetic but for fused multiply-adds.
-const AVX2_TOLERANCE: f32 = 1e-6;
+const FMA_TOLERANCE: f32 = 1e-6;
 
 #[test]
-fn avx2_and_portable_kernels_agree() {
+fn vector_and_portable_kernels_agree() {
+    for vector in Vector::all() {
+        kernels_agree([vector, Vector::portable()]);
+    }
+}
+
+fn kernels_agree(both: [Vector; 2]) {
     let rows = 3 * 64 + 5;
     let (input, gain, bias) = (made_up(1, rows * WIDTH), made_up(2, WIDTH), made_up(3, WIDTH));
-    let both = [Vector::best(), Vector::portable()];
 
     let [fast, slow] = both.map(|vector| {
         let mut output = vec![0.0; input.len()];
@@ -241,7 +246,7 @@ fn avx2_and_portable_kernels_agree() {
         softmax_kernel::backward(vector, &probabilities, shape, 0.3, mask, &mut gradient);
         [probabilities, gradient]
     });
-    assert_both("causal softmax", &fast, &slow, AVX2_TOLERANCE);
+    assert_both("causal softmax", &fast, &slow, FMA_TOLERANCE);
 
     let tokens: Vec<u32> = (0..rows as u32).map(|i| i % 130).collect();
     let targets = Targets::new(&tokens, &made_up(8, rows));
@@ -280,7 +285,7 @@ fn what_is_not_a_number_stays_so() {
         values[at] = f32::NAN;
         values
     };
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         // In a whole vector, and in what is left after whole vectors.
         for at in [3, WIDTH - 1] {
             let mut output = vec![0.0; WIDTH];
