@@ -64,6 +64,33 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
+    fn fused_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let saved = (input.primitive.clone(), weight.primitive.clone());
+        let bias_primitive = bias.as_ref().map(|bias| bias.primitive.clone());
+        let output =
+            B::linear_forward(input.primitive.clone(), weight.primitive.clone(), bias_primitive);
+        match &bias {
+            None => {
+                let nodes = [input.node.clone(), weight.node.clone()];
+                match Linear.prepare::<C>(nodes).compute_bound().stateful() {
+                    OpsKind::Tracked(prep) => prep.finish(saved, output),
+                    OpsKind::UnTracked(prep) => prep.finish(output),
+                }
+            }
+            Some(bias) => {
+                let nodes = [&input.node, &weight.node, &bias.node].map(Clone::clone);
+                match Linear.prepare::<C>(nodes).compute_bound().stateful() {
+                    OpsKind::Tracked(prep) => prep.finish(saved, output),
+                    OpsKind::UnTracked(prep) => prep.finish(output),
+                }
+            }
+        }
+    }
+
     fn with_gradients<const N: usize>(
         outputs: [FloatTensor<Self>; N],
         gradients: [FloatTensor<Self>; N],
@@ -255,6 +282,35 @@ impl<B: TpKernels> Backward<B, 2> for Matmul {
 }
 
 #[derive(Debug)]
+struct Linear;
+
+/// Of (input, weight), or of (input, weight, bias).
+impl<B: TpKernels, const N: usize> Backward<B, N> for Linear {
+    /// Input and weight.
+    type State = (FloatTensor<B>, FloatTensor<B>);
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let (input, weight) = ops.state;
+        let parent = |place: usize| ops.parents.get(place).and_then(Option::as_ref);
+        if let Some(bias) = parent(2) {
+            grads.register::<B>(bias.id, B::bias_gradient(gradient.clone()));
+        }
+        if let Some(parent) = parent(1) {
+            // Gradients are known by their tensor's node; nothing else of the handle counts.
+            let mut handle = Autodiff::<B>::from_inner(weight.clone());
+            handle.node = parent.clone();
+            add_in_place::<B>(grads, &handle, |sum| {
+                B::linear_weight_gradient(input, gradient.clone(), sum)
+            });
+        }
+        if let Some(parent) = parent(0) {
+            grads.register::<B>(parent.id, B::linear_input_gradient(weight, gradient));
+        }
+    }
+}
+
+#[derive(Debug)]
 struct WithGradients;
 
 impl<B: TpKernels, const N: usize> Backward<B, N> for WithGradients {
@@ -273,7 +329,10 @@ impl<B: TpKernels> Backward<B, 2> for BiasAdd {
     type State = ();
 
     fn backward(self, ops: Ops<(), 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        backward_with::<B, _, 2>(ops, grads, |(), gradient| B::bias_add_backward(gradient));
+        backward_with::<B, _, 2>(ops, grads, |(), gradient| {
+            let bias = B::bias_gradient(gradient.clone());
+            [gradient, bias]
+        });
     }
 }
 
@@ -366,14 +425,13 @@ impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
         let [Some(weight)] = ops.parents else { return };
         let LookupState { tokens, vocabulary, shape } = ops.state;
         let device = B::float_device(&gradient);
-        // The container knows a gradient by its tensor's node; nothing else of the handle counts.
         let mut handle = Autodiff::<B>::from_inner(gradient.clone());
         handle.node = weight.clone();
-        let weight_gradient = grads
-            .remove::<B>(&handle)
-            .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
-        let sum = B::lookup_backward(weight_gradient, tokens, &vocabulary, gradient);
-        grads.register::<B>(weight.id, sum);
+        add_in_place::<B>(grads, &handle, |sum| {
+            let sum = sum
+                .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
+            B::lookup_backward(sum, tokens, &vocabulary, gradient)
+        });
     }
 }
 
@@ -397,6 +455,17 @@ impl<B: TpKernels> Backward<B, 2> for HeadLoss {
             }
         }
     }
+}
+
+/// Registers the gradient that `add` makes of the one that the node of `handle` has so far, if it
+/// has one: in its memory, where registering a second gradient would add both in a third.
+fn add_in_place<B: Backend>(
+    grads: &mut Gradients,
+    handle: &FloatTensor<Autodiff<B>>,
+    add: impl FnOnce(Option<FloatTensor<B>>) -> FloatTensor<B>,
+) {
+    let sum = grads.remove::<B>(handle);
+    grads.register::<B>(handle.node.id, add(sum));
 }
 
 /// Gives each tracked parent the gradient that `gradients` makes of (state, output's gradient).

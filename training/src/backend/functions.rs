@@ -56,6 +56,15 @@ pub fn matmul<B: TpBackend, const D: usize>(
     wrap(B::matmul(unwrap(lhs), unwrap(rhs), alpha))
 }
 
+/// `input · weight + bias`, in the precision of `input`, to which `weight` is rounded.
+pub fn linear<B: TpBackend>(
+    input: Tensor<B, 3>,
+    weight: Tensor<B, 2>,
+    bias: Option<Tensor<B, 1>>,
+) -> Tensor<B, 3> {
+    wrap(B::fused_linear(unwrap(input), unwrap(weight), bias.map(unwrap)))
+}
+
 /// `input + bias`.
 pub fn bias_add<B: TpBackend>(input: Tensor<B, 3>, bias: Tensor<B, 1>) -> Tensor<B, 3> {
     wrap(B::bias_add(unwrap(input), unwrap(bias)))

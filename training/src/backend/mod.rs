@@ -23,8 +23,8 @@ use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, matmul,
-    with_gradient, with_gradients,
+    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, linear,
+    matmul, with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -76,6 +76,15 @@ pub trait TpBackend: Backend {
     /// Products are added up in `f32` and rounded once; so are the gradients, each to the precision
     /// of what it belongs to: that of a weight of `f32` is not rounded at all.
     fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self>;
+
+    /// `input · weight + bias`, of `input` `[…, k]` and `weight` `[k, n]`, in the precision of
+    /// `input`, to which `weight` is rounded. Products are added up in `f32` and rounded once, after
+    /// the bias; the gradients of weight and bias are not rounded.
+    fn fused_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
 
     /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
     /// begins that goes on with what another one found.
@@ -208,11 +217,31 @@ pub trait TpKernels: Backend {
         precision: Precision,
     ) -> FloatTensor<Self>;
 
+    /// Forward of [`TpBackend::fused_linear`].
+    fn linear_forward(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
+
+    /// Gradient of a linear layer's input, in the precision of `gradient`.
+    fn linear_input_gradient(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// Gradient of a linear layer's weight in `f32`, plus `sum`, whose memory it takes.
+    fn linear_weight_gradient(
+        input: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        sum: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
+
     /// Forward of [`TpBackend::bias_add`].
     fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Gradients of (input, bias).
-    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2];
+    /// Gradient of a bias that was added along the last dimension: the sum of all rows, in `f32`.
+    fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self>;
 
     /// Forward of [`TpBackend::bias_gelu`].
     fn bias_gelu_forward(
@@ -319,6 +348,14 @@ impl<B: TpKernels> TpBackend for B {
     fn matmul(lhs: FloatTensor<B>, rhs: FloatTensor<B>, alpha: f64) -> FloatTensor<B> {
         let precision = Precision::of(lhs.dtype());
         B::multiply(lhs, <B as TpKernels>::convert(rhs, precision), alpha, precision)
+    }
+
+    fn fused_linear(
+        input: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        bias: Option<FloatTensor<B>>,
+    ) -> FloatTensor<B> {
+        B::linear_forward(input, weight, bias)
     }
 
     /// There is no backward pass for it to begin.

@@ -1,10 +1,12 @@
 //! The kernels of the CPU: one a file, plain loops over slices, shared out to threads by rows.
 //!
 //! They compute in `f32`. What comes in `bf16` or `f16` is widened first, and what leaves is rounded
-//! to the type that came in: here, so that no kernel knows of it.
+//! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
+//! memory is used again.
 
 pub mod bias_add;
 pub mod bias_gelu;
+pub mod buffers;
 pub mod cached_attention;
 pub mod causal_softmax;
 mod column_sums;
@@ -12,6 +14,7 @@ pub mod convert;
 pub mod dropout;
 pub mod head;
 pub mod layer_norm;
+pub mod linear;
 pub mod lookup;
 pub mod matrix;
 pub mod row_product;
@@ -19,13 +22,16 @@ pub mod vector;
 
 use burn::tensor::TensorMetadata;
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
-use burn::tensor::{FloatDType, Shape, TensorData};
+use burn::tensor::{FloatDType, Shape};
 use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
 
+use self::buffers::Buffer;
 use self::cached_attention::KeyValues;
 use self::causal_softmax::AttentionShape;
 use self::column_sums::column_sums;
 use self::convert::convert;
+use self::matrix::Write;
 use self::vector::Vector;
 use super::{
     Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
@@ -45,8 +51,7 @@ impl TpKernels for Flex {
         }
         let (shape, precision) = (partial.shape(), Precision::of(partial.dtype()));
         // As a vector of its own, which the ranks show each other without a copy; added up in f32.
-        let values = convert(partial, FloatDType::F32).into_data().into_vec::<f32>();
-        let mut values = values.expect("a tensor of f32");
+        let mut values = copy_of(&Values::of(&partial)).into_vec();
         let message = Message { name, number_bytes: precision.bytes() };
         group.all_reduce(message, &mut values, ReduceOp::Sum);
         convert(tensor(values, shape), precision.dtype())
@@ -60,7 +65,7 @@ impl TpKernels for Flex {
     ) -> FloatTensor<Self> {
         let precision = Precision::of(input.dtype());
         let (input, gain, bias) = (Values::of(&input), Values::of(&gain), Values::of(&bias));
-        let mut output = vec![0.0; input.len()];
+        let mut output = buffers::take(input.len());
         layer_norm::forward(Vector::best(), &input, &gain, &bias, epsilon as f32, &mut output);
         convert(tensor(output, input.shape()), precision.dtype())
     }
@@ -100,15 +105,61 @@ impl TpKernels for Flex {
         convert(product, precision.dtype())
     }
 
+    fn linear_forward(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let precision = Precision::of(input.dtype());
+        let weight = Values::of(&convert(weight, precision.dtype()));
+        let (input, bias) = (Values::of(&input), bias.map(|bias| Values::of(&bias)));
+        let (n, mut shape) = (weight.shape()[1], input.shape());
+        *last_of(&mut shape) = n;
+        let mut output = buffers::take(shape.num_elements());
+        linear::forward(&input, &weight, n, bias.as_deref(), &mut output);
+        convert(output.into_tensor(shape), precision.dtype())
+    }
+
+    fn linear_input_gradient(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let precision = Precision::of(gradient.dtype());
+        let weight = Values::of(&convert(weight, precision.dtype()));
+        let gradient = Values::of(&gradient);
+        let ([k, n], mut shape) = ([0, 1].map(|dim| weight.shape()[dim]), gradient.shape());
+        *last_of(&mut shape) = k;
+        let mut output = buffers::take(shape.num_elements());
+        linear::input_gradient(&gradient, &weight, n, &mut output);
+        convert(output.into_tensor(shape), precision.dtype())
+    }
+
+    fn linear_weight_gradient(
+        input: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        sum: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let (input, gradient) = (Values::of(&input), Values::of(&gradient));
+        let [k, n] = [input.width(), gradient.width()];
+        if let Some(sum) = sum {
+            return in_place(sum, |sum| {
+                linear::weight_gradient(&input, &gradient, n, sum, Write::Add);
+            });
+        }
+        let mut output = buffers::take(k * n);
+        linear::weight_gradient(&input, &gradient, n, &mut output, Write::Replace);
+        output.into_tensor(Shape::from([k, n]))
+    }
+
     fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let bias = Values::of(&bias);
         in_place(input, |values| bias_add::forward(Vector::best(), values, &bias))
     }
 
-    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2] {
-        let width = *gradient.shape().last().expect("a tensor of at least one dimension");
-        let sums = column_sums(Vector::best(), &Values::of(&gradient), width);
-        [gradient, tensor(sums, Shape::from([width]))]
+    fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        let gradient = Values::of(&gradient);
+        let width = gradient.width();
+        tensor(column_sums(Vector::best(), &gradient, width), Shape::from([width]))
     }
 
     fn bias_gelu_forward(
@@ -206,7 +257,7 @@ impl TpKernels for Flex {
     ) -> FloatTensor<Self> {
         let [batch, seq] = [tokens.shape()[0], tokens.shape()[1]];
         let width = weight.shape()[1];
-        let mut output = vec![0.0; batch * seq * width];
+        let mut output = buffers::take(batch * seq * width);
         let (table, tokens) = (Values::of(&weight), token_ids(tokens));
         lookup::forward(&table, &tokens, vocabulary, width, &mut output);
         tensor(output, Shape::from([batch, seq, width]))
@@ -327,6 +378,11 @@ impl Values {
     fn shape(&self) -> Shape {
         self.0.shape()
     }
+
+    /// The size of the last dimension.
+    fn width(&self) -> usize {
+        *last_of(&mut self.shape())
+    }
 }
 
 impl std::ops::Deref for Values {
@@ -337,16 +393,38 @@ impl std::ops::Deref for Values {
     }
 }
 
-/// Changes the numbers of a tensor; copies them first if they are shared, strided or no `f32`.
-fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
-    let precision = Precision::of(tensor.dtype());
-    let mut data = convert(tensor, FloatDType::F32).into_data();
-    change(data.as_mut_slice().expect("a tensor of f32"));
-    convert(FlexTensor::from_data(data), precision.dtype())
+fn last_of(shape: &mut Shape) -> &mut usize {
+    shape.last_mut().expect("a tensor of at least one dimension")
 }
 
-fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new(values, shape))
+/// Changes the numbers of a tensor; copies them first if they are shared, strided or no `f32`.
+fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
+    let (precision, numbers) = (Precision::of(tensor.dtype()), tensor.shape().num_elements());
+    let mut tensor = if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() };
+    tensor = convert(tensor, FloatDType::F32);
+    match tensor.try_storage_mut() {
+        Some(values) if values.len() == numbers => change(values),
+        _ => {
+            let mut values = copy_of(&Values::of(&tensor));
+            change(&mut values);
+            tensor = values.into_tensor(tensor.shape());
+        }
+    }
+    convert(tensor, precision.dtype())
+}
+
+/// A buffer with the same numbers.
+fn copy_of(values: &[f32]) -> Buffer {
+    /// Numbers per task.
+    const CHUNK: usize = 1 << 16;
+    let mut copy = buffers::take(values.len());
+    let chunks = copy.par_chunks_mut(CHUNK).zip(values.par_chunks(CHUNK));
+    chunks.for_each(|(copy, values)| copy.copy_from_slice(values));
+    copy
+}
+
+fn tensor(values: impl Into<Buffer>, shape: Shape) -> FlexTensor {
+    values.into().into_tensor(shape)
 }
 
 fn token_ids(tokens: IntTensor<Flex>) -> Vec<usize> {
