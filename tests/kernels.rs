@@ -1,16 +1,15 @@
 //! The fused operations against plain ones, and their vector code against the portable.
 
+mod attention;
 mod half;
 
-use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Tensor};
-use training::backend::cpu::causal_softmax::AttentionShape;
+use burn::tensor::Tensor;
+use training::backend::cpu::bias_gelu as gelu_kernel;
 use training::backend::cpu::head::{Head, head};
 use training::backend::cpu::vector::Vector;
-use training::backend::cpu::{bias_gelu as gelu_kernel, causal_softmax as softmax_kernel};
 use training::backend::cpu::{dropout as dropout_kernel, layer_norm as norm_kernel};
 use training::backend::{Activation, CpuAutodiff, HeadExtras};
-use training::backend::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+use training::backend::{bias_dropout_add, bias_gelu, dropout, layer_norm};
 use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 use training::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
@@ -144,27 +143,6 @@ fn dropout_multiplies_by_the_keyed_mask() {
     );
 }
 
-#[test]
-fn causal_softmax_equals_plain_operations() {
-    let shape = [BATCH, 2, SEQ, SEQ];
-    let device = Default::default();
-    let later: Tensor<CpuAutodiff, 4, Bool> =
-        Tensor::<CpuAutodiff, 2, Bool>::tril_mask([SEQ, SEQ], 0, &device).unsqueeze();
-    let plain = |scores: T<4>| softmax((scores * 0.7).mask_fill(later.clone(), -1e4), 3);
-    assert_same(
-        || (leaf(1, shape), []),
-        |scores, []| causal_softmax(scores, 0.7, None),
-        |scores, []| plain(scores),
-    );
-    let mask = mask(DropoutSite::AttentionProbabilities);
-    let plain_mask = mask_values(&mask, BATCH, 2, SEQ * SEQ);
-    assert_same(
-        || (leaf(1, shape), []),
-        |scores, []| causal_softmax(scores, 0.7, Some(mask)),
-        |scores, []| plain(scores) * constant(&plain_mask, shape),
-    );
-}
-
 /// `erf` in f64 by its series, for |x| up to 3.
 fn erf(x: f64) -> f64 {
     let terms = (0..80).scan(x, |power, n| {
@@ -194,9 +172,6 @@ fn gelu_is_accurate_over_its_whole_range() {
         assert!(extremes[4].is_nan());
     }
 }
-
-/// Both versions do the same arithmetic but for fused multiply-adds.
-const FMA_TOLERANCE: f32 = 1e-6;
 
 #[test]
 fn vector_and_portable_kernels_agree() {
@@ -236,17 +211,6 @@ fn kernels_agree(both: [Vector; 2]) {
         [values]
     });
     assert_both("dropout", &fast, &slow, 0.0);
-
-    let shape = AttentionShape { heads: 2, seq: SEQ };
-    let [fast, slow] = both.map(|vector| {
-        let mut probabilities = made_up(6, 4 * SEQ * SEQ);
-        softmax_kernel::forward(vector, &mut probabilities, SEQ, 0.3);
-        let mut gradient = made_up(7, 4 * SEQ * SEQ);
-        let mask = Some(&mask);
-        softmax_kernel::backward(vector, &probabilities, shape, 0.3, mask, &mut gradient);
-        [probabilities, gradient]
-    });
-    assert_both("causal softmax", &fast, &slow, FMA_TOLERANCE);
 
     let tokens: Vec<u32> = (0..rows as u32).map(|i| i % 130).collect();
     let targets = Targets::new(&tokens, &made_up(8, rows));
@@ -294,10 +258,6 @@ fn what_is_not_a_number_stays_so() {
             let (ones, zeros) = (vec![1.0; WIDTH], vec![0.0; WIDTH]);
             norm_kernel::forward(vector, &with_nan(WIDTH, at), &ones, &zeros, 1e-5, &mut output);
             assert!(output.iter().all(|x| x.is_nan()));
-
-            let mut scores = with_nan(WIDTH * WIDTH, (WIDTH - 1) * WIDTH + at);
-            softmax_kernel::forward(vector, &mut scores, WIDTH, 1.0);
-            assert!(scores[(WIDTH - 1) * WIDTH..].iter().all(|x| x.is_nan()));
 
             let vocabulary = VocabularyRange { first: 0, rows: WIDTH, tokens: WIDTH };
             let targets = Targets::new(&[0], &[1.0]);

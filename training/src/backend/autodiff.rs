@@ -12,7 +12,7 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::{Activation, HeadExtras, Precision, TpBackend, TpKernels};
+use super::{Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
@@ -149,19 +149,15 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
-    fn causal_softmax(
-        scores: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn fused_attention(
+        query_key_value: FloatTensor<Self>,
+        settings: AttentionSettings,
     ) -> FloatTensor<Self> {
-        let probabilities = B::causal_softmax_forward(scores.primitive, scale);
-        let output = match mask {
-            Some(mask) => B::causal_dropout(probabilities.clone(), mask),
-            None => probabilities.clone(),
-        };
-        match CausalSoftmax.prepare::<C>([scores.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((probabilities, scale, mask), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
+        let input = query_key_value.primitive;
+        let [context, normalizers] = B::attention_forward(input.clone(), &settings);
+        match Attention.prepare::<C>([query_key_value.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((input, settings, normalizers), context),
+            OpsKind::UnTracked(prep) => prep.finish(context),
         }
     }
 
@@ -391,16 +387,16 @@ impl<B: TpKernels> Backward<B, 1> for Dropout {
 }
 
 #[derive(Debug)]
-struct CausalSoftmax;
+struct Attention;
 
-impl<B: TpKernels> Backward<B, 1> for CausalSoftmax {
-    /// Probabilities before dropout, scale, mask.
-    type State = (FloatTensor<B>, f64, Option<DropoutMask>);
+impl<B: TpKernels> Backward<B, 1> for Attention {
+    /// Queries, keys and values; settings; normalizers.
+    type State = (FloatTensor<B>, AttentionSettings, FloatTensor<B>);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (probabilities, scale, mask) = ops.state;
+        let (query_key_value, settings, normalizers) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
-            B::causal_softmax_backward(probabilities, scale, mask, gradient)
+            B::attention_backward(query_key_value, &settings, normalizers, gradient)
         });
     }
 }

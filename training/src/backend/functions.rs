@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, TensorPrimitive};
 
-use super::{Activation, Precision, TpBackend};
+use super::{Activation, AttentionSettings, Precision, TpBackend};
 use crate::parallel::random::DropoutMask;
 
 /// `(x - mean) / √(variance + epsilon) · gain + bias` over the last dimension.
@@ -97,14 +97,19 @@ pub fn dropout<B: TpBackend>(input: Tensor<B, 3>, mask: Option<DropoutMask>) -> 
     }
 }
 
-/// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch, heads,
-/// seq, seq]`.
-pub fn causal_softmax<B: TpBackend>(
-    scores: Tensor<B, 4>,
-    scale: f64,
-    mask: Option<DropoutMask>,
-) -> Tensor<B, 4> {
-    wrap(B::causal_softmax(unwrap(scores), scale, mask))
+/// `dropout(softmax(scale · Q Kᵀ)) V` for each head, over the keys that each query sees.
+///
+/// `query_key_value` is `[batch, seq, 3 · heads · head_size]`: the queries of all heads, their
+/// keys, their values. Returns `[batch, seq, heads · head_size]`.
+///
+/// # Panics
+///
+/// When sizes disagree.
+pub fn attention<B: TpBackend>(
+    query_key_value: Tensor<B, 3>,
+    settings: AttentionSettings,
+) -> Tensor<B, 3> {
+    wrap(B::fused_attention(unwrap(query_key_value), settings))
 }
 
 fn unwrap<B: TpBackend, const D: usize>(tensor: Tensor<B, D>) -> B::FloatTensorPrimitive {

@@ -13,18 +13,20 @@
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
+mod attention;
 mod autodiff;
 pub mod cpu;
 mod functions;
 mod incremental;
 mod precision;
 
+pub use attention::{AttentionSettings, VisibleKeys};
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, linear,
-    matmul, with_gradient, with_gradients,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, linear, matmul,
+    with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -115,12 +117,13 @@ pub trait TpBackend: Backend {
     /// Dropout by key on `[batch, seq, hidden]`.
     fn dropout(input: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch,
-    /// heads, seq, seq]`; later keys get 0.
-    fn causal_softmax(
-        scores: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    /// `dropout(softmax(scale · Q Kᵀ)) V` for each head, over the keys that each query sees.
+    ///
+    /// `query_key_value` is `[batch, seq, 3 · heads · head_size]`: the queries of all heads, their
+    /// keys, their values. Returns `[batch, seq, heads · head_size]`.
+    fn fused_attention(
+        query_key_value: FloatTensor<Self>,
+        settings: AttentionSettings,
     ) -> FloatTensor<Self>;
 
     /// The rows of `weight` `[rows, hidden]` for `tokens` `[batch, seq]`; 0 for tokens outside of
@@ -275,18 +278,18 @@ pub trait TpKernels: Backend {
     /// Forward of [`TpBackend::dropout`], and its backward: both multiply by the mask.
     fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// Forward of [`TpBackend::causal_softmax`] without dropout.
-    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self>;
+    /// Forward of [`TpBackend::fused_attention`]. Returns beside the context what the backward kernel
+    /// wants to know of each query and head, in `f32`, in an order of the device's own.
+    fn attention_forward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+    ) -> [FloatTensor<Self>; 2];
 
-    /// Dropout on attention probabilities `[batch, heads, seq, seq]`, of which only the keys at
-    /// or before each query are not 0.
-    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
-
-    /// Gradient of the scores, from the probabilities before dropout.
-    fn causal_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    /// Gradient of `query_key_value`, from that of the context.
+    fn attention_backward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+        normalizers: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
@@ -392,16 +395,12 @@ impl<B: TpKernels> TpBackend for B {
         B::apply_dropout(input, mask)
     }
 
-    fn causal_softmax(
-        scores: FloatTensor<B>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn fused_attention(
+        query_key_value: FloatTensor<B>,
+        settings: AttentionSettings,
     ) -> FloatTensor<B> {
-        let probabilities = B::causal_softmax_forward(scores, scale);
-        match mask {
-            Some(mask) => B::causal_dropout(probabilities, mask),
-            None => probabilities,
-        }
+        let [context, _] = B::attention_forward(query_key_value, &settings);
+        context
     }
 
     fn masked_lookup(

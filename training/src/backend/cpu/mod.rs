@@ -4,11 +4,11 @@
 //! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
 //! memory is used again.
 
+pub mod attention;
 pub mod bias_add;
 pub mod bias_gelu;
 pub mod buffers;
 pub mod cached_attention;
-pub mod causal_softmax;
 mod column_sums;
 pub mod convert;
 pub mod dropout;
@@ -18,6 +18,7 @@ pub mod linear;
 pub mod lookup;
 pub mod matrix;
 pub mod row_product;
+pub mod softmax;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
@@ -26,15 +27,16 @@ use burn::tensor::{FloatDType, Shape};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
 
+use self::attention::Attention;
 use self::buffers::Buffer;
 use self::cached_attention::KeyValues;
-use self::causal_softmax::AttentionShape;
 use self::column_sums::column_sums;
 use self::convert::convert;
 use self::matrix::Write;
 use self::vector::Vector;
 use super::{
-    Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
+    Activation, AttentionSettings, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape,
+    Precision, TpKernels,
 };
 use crate::parallel::collective::{Message, ReduceOp};
 use crate::parallel::random::DropoutMask;
@@ -222,32 +224,38 @@ impl TpKernels for Flex {
         in_place(tensor, |values| dropout::apply(Vector::best(), values, sample_len, &mask))
     }
 
-    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self> {
-        let AttentionShape { seq, .. } = attention_shape(&scores);
-        in_place(scores, |scores| {
-            causal_softmax::forward(Vector::best(), scores, seq, scale as f32);
-        })
+    fn attention_forward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+    ) -> [FloatTensor<Self>; 2] {
+        let precision = Precision::of(query_key_value.dtype());
+        let query_key_value = Values::of(&query_key_value);
+        let [batch, seq] = [0, 1].map(|dim| query_key_value.shape()[dim]);
+        let attention = attention_of(&query_key_value, settings);
+        let (width, heads) = (attention.width(), settings.heads);
+        let mut context = buffers::take(batch * seq * width);
+        let mut normalizers = buffers::take(batch * seq * heads * 2);
+        let (pairs, _) = normalizers.as_chunks_mut();
+        attention::forward(Vector::best(), attention, &mut context, pairs);
+        let context = tensor(context, Shape::from([batch, seq, width]));
+        let normalizers = tensor(normalizers, Shape::from([batch, seq, heads, 2]));
+        [convert(context, precision.dtype()), normalizers]
     }
 
-    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
-        let shape = attention_shape(&probabilities);
-        in_place(probabilities, |probabilities| {
-            causal_softmax::dropout(Vector::best(), probabilities, shape, &mask);
-        })
-    }
-
-    fn causal_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn attention_backward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+        normalizers: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        let shape = attention_shape(&probabilities);
-        let (probabilities, mask) = (Values::of(&probabilities), mask.as_ref());
-        in_place(gradient, |gradient| {
-            let (vector, scale) = (Vector::best(), scale as f32);
-            causal_softmax::backward(vector, &probabilities, shape, scale, mask, gradient);
-        })
+        let precision = Precision::of(query_key_value.dtype());
+        let query_key_value = Values::of(&query_key_value);
+        let [normalizers, gradient] = [&normalizers, &gradient].map(Values::of);
+        let attention = attention_of(&query_key_value, settings);
+        let mut output = buffers::take(query_key_value.len());
+        let (pairs, _) = normalizers.as_chunks();
+        attention::backward(Vector::best(), attention, pairs, &gradient, &mut output);
+        convert(tensor(output, query_key_value.shape()), precision.dtype())
     }
 
     fn lookup_forward(
@@ -431,7 +439,7 @@ fn token_ids(tokens: IntTensor<Flex>) -> Vec<usize> {
     tokens.into_data().iter::<i64>().map(|token| token as usize).collect()
 }
 
-fn attention_shape(scores: &FlexTensor) -> AttentionShape {
-    let shape = scores.shape();
-    AttentionShape { heads: shape[1], seq: shape[3] }
+fn attention_of<'a>(query_key_value: &'a Values, settings: &'a AttentionSettings) -> Attention<'a> {
+    let shape = query_key_value.shape();
+    Attention::new(query_key_value, [shape[0], shape[1], shape[2]], settings)
 }
