@@ -1,7 +1,9 @@
-//! The fused operations against plain ones, and their AVX2 code against the portable.
+//! The fused operations against plain ones, and their vector code against the portable.
 
 mod attention;
+mod buffers;
 mod half;
+mod linear;
 
 use burn::tensor::Tensor;
 use training::backend::cpu::bias_gelu as gelu_kernel;
@@ -155,7 +157,7 @@ fn erf(x: f64) -> f64 {
 
 #[test]
 fn gelu_is_accurate_over_its_whole_range() {
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         let inputs: Vec<f32> = (-4200..=4200).map(|i| i as f32 * 1e-3).collect();
         let mut outputs = inputs.clone();
         gelu_kernel::forward(vector, &mut outputs, &vec![0.0; inputs.len()], Activation::Gelu);
@@ -174,10 +176,15 @@ fn gelu_is_accurate_over_its_whole_range() {
 }
 
 #[test]
-fn avx2_and_portable_kernels_agree() {
+fn vector_and_portable_kernels_agree() {
+    for vector in Vector::all() {
+        kernels_agree([vector, Vector::portable()]);
+    }
+}
+
+fn kernels_agree(both: [Vector; 2]) {
     let rows = 3 * 64 + 5;
     let (input, gain, bias) = (made_up(1, rows * WIDTH), made_up(2, WIDTH), made_up(3, WIDTH));
-    let both = [Vector::best(), Vector::portable()];
 
     let [fast, slow] = both.map(|vector| {
         let mut output = vec![0.0; input.len()];
@@ -246,7 +253,7 @@ fn what_is_not_a_number_stays_so() {
         values[at] = f32::NAN;
         values
     };
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         // In a whole vector, and in what is left after whole vectors.
         for at in [3, WIDTH - 1] {
             let mut output = vec![0.0; WIDTH];

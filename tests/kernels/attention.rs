@@ -125,10 +125,11 @@ fn kernels(vector: Vector, seq: usize, settings: &AttentionSettings) -> [Vec<f32
 }
 
 #[test]
-fn avx2_and_portable_attention_agree() {
-    for settings in all_settings(LENGTHS[0]) {
-        let [fast, slow] =
-            [Vector::best(), Vector::portable()].map(|v| kernels(v, LENGTHS[0], &settings));
+fn vector_and_portable_attention_agree() {
+    let levels = Vector::all();
+    let each = |settings| levels.iter().map(move |&vector| (vector, settings));
+    for (vector, settings) in all_settings(LENGTHS[0]).iter().flat_map(each) {
+        let [fast, slow] = [vector, Vector::portable()].map(|v| kernels(v, LENGTHS[0], settings));
         for (fast, slow) in [(&fast[0], &slow[0]), (&fast[2], &slow[2])] {
             assert_near(fast, slow, 1e-5, &format!("{settings:?}"));
         }
@@ -214,7 +215,7 @@ fn of_one_column(vector: Vector, rows: &[[f32; 3]], scale: f64) -> Vec<f32> {
 
 #[test]
 fn extreme_scores_and_what_is_not_a_number() {
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         // One key: its value, whatever its score.
         assert_eq!(of_one_column(vector, &[[1e18, -1e18, 3.0]], 1.0), [3.0]);
         // Equal scores: the mean of the values so far.
