@@ -1,7 +1,9 @@
 //! The fused operations against plain ones, and their vector code against the portable.
 
 mod attention;
+mod buffers;
 mod half;
+mod linear;
 
 use burn::tensor::Tensor;
 use training::backend::cpu::bias_gelu as gelu_kernel;

@@ -12,7 +12,9 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::{Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels};
+use super::{
+    Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels, running_sums,
+};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
@@ -54,16 +56,6 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
-    fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self> {
-        let output = <B as TpBackend>::matmul(lhs.primitive.clone(), rhs.primitive.clone(), alpha);
-        let saved = (lhs.primitive.clone(), rhs.primitive.clone(), alpha);
-        let nodes = [lhs.node.clone(), rhs.node.clone()];
-        match Matmul.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(saved, output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
-    }
-
     fn fused_linear(
         input: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -89,6 +81,14 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
                 }
             }
         }
+    }
+
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>) {
+        running_sums::lend(parameter.node.id.value, sum.primitive);
+    }
+
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>> {
+        running_sums::take(parameter.node.id.value).map(Self::from_inner)
     }
 
     fn with_gradients<const N: usize>(
@@ -249,31 +249,6 @@ impl<B: TpKernels> Backward<B, 1> for Convert {
         unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
             <B as TpKernels>::convert(gradient, precision)
         });
-    }
-}
-
-#[derive(Debug)]
-struct Matmul;
-
-impl<B: TpKernels> Backward<B, 2> for Matmul {
-    /// Both factors, as they came in, and what their product was multiplied by.
-    type State = (FloatTensor<B>, FloatTensor<B>, f64);
-
-    /// `dL = α · dY · Rᵀ` and `dR = α · Lᵀ · dY`.
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<B>(&ops.node);
-        let (lhs, rhs, alpha) = ops.state;
-        let [lhs_parent, rhs_parent] = ops.parents;
-        let (precision, rhs_precision) = (Precision::of(lhs.dtype()), Precision::of(rhs.dtype()));
-        if let Some(parent) = lhs_parent {
-            let factor = B::float_transpose(<B as TpKernels>::convert(rhs, precision));
-            let found = B::multiply(gradient.clone(), factor, alpha, precision);
-            grads.register::<B>(parent.id, found);
-        }
-        if let Some(parent) = rhs_parent {
-            let found = B::multiply(B::float_transpose(lhs), gradient, alpha, rhs_precision);
-            grads.register::<B>(parent.id, found);
-        }
     }
 }
 
@@ -447,21 +422,29 @@ impl<B: TpKernels> Backward<B, 2> for HeadLoss {
         for ((parent, gradient), precision) in inputs {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 let gradient = B::scale(gradient, &factor);
-                grads.register::<B>(parent.id, <B as TpKernels>::convert(gradient, precision));
+                let gradient = <B as TpKernels>::convert(gradient, precision);
+                let mut handle = Autodiff::<B>::from_inner(gradient.clone());
+                handle.node = parent;
+                add_in_place::<B>(grads, &handle, |sum| match sum {
+                    Some(sum) => B::add(sum, gradient),
+                    None => gradient,
+                });
             }
         }
     }
 }
 
-/// Registers the gradient that `add` makes of the one that the node of `handle` has so far, if it
-/// has one: in its memory, where registering a second gradient would add both in a third.
+/// Registers the gradient that `add` makes of what the node of `handle` has so far, the sum that was
+/// lent for it or another gradient: in its memory, where registering a second one would add both in
+/// a third.
 fn add_in_place<B: Backend>(
     grads: &mut Gradients,
     handle: &FloatTensor<Autodiff<B>>,
     add: impl FnOnce(Option<FloatTensor<B>>) -> FloatTensor<B>,
 ) {
-    let sum = grads.remove::<B>(handle);
-    grads.register::<B>(handle.node.id, add(sum));
+    let id = handle.node.id;
+    let sum = grads.remove::<B>(handle).or_else(|| running_sums::take(id.value));
+    grads.register::<B>(id, add(sum));
 }
 
 /// Gives each tracked parent the gradient that `gradients` makes of (state, output's gradient).

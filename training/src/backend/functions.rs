@@ -26,6 +26,17 @@ pub fn convert<B: TpBackend, const D: usize>(
     wrap(B::convert(unwrap(tensor), precision))
 }
 
+/// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may add
+/// to it in place: the gradient that it then finds is the new sum.
+pub fn lend_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>, sum: Tensor<B, D>) {
+    B::lend_sum(unwrap(parameter), unwrap(sum));
+}
+
+/// The sum that was lent for a parameter, where the backward pass has not added to it.
+pub fn reclaim_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>) -> Option<Tensor<B, D>> {
+    B::reclaim_sum(unwrap(parameter)).map(wrap)
+}
+
 /// A number, 0, whose backward pass begins with `gradient` at `output`: it goes on where another
 /// one ended.
 pub fn with_gradient<B: TpBackend, const D: usize>(
@@ -45,15 +56,6 @@ pub fn with_gradients<B: TpBackend, const D: usize, const E: usize>(
         [unwrap(output), unwrap(other)],
         [unwrap(gradient), unwrap(other_gradient)],
     ))
-}
-
-/// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
-pub fn matmul<B: TpBackend, const D: usize>(
-    lhs: Tensor<B, D>,
-    rhs: Tensor<B, D>,
-    alpha: f64,
-) -> Tensor<B, D> {
-    wrap(B::matmul(unwrap(lhs), unwrap(rhs), alpha))
 }
 
 /// `input · weight + bias`, in the precision of `input`, to which `weight` is rounded.

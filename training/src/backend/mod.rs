@@ -19,14 +19,15 @@ pub mod cpu;
 mod functions;
 mod incremental;
 mod precision;
+mod running_sums;
 
 pub use attention::{AttentionSettings, VisibleKeys};
+use burn::tensor::FloatDType;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, linear, matmul,
-    with_gradient, with_gradients,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, lend_sum,
+    linear, reclaim_sum, with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -74,11 +75,6 @@ pub trait TpBackend: Backend {
     /// `tensor` rounded to `precision`, or widened to it; its gradient the other way.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
 
-    /// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
-    /// Products are added up in `f32` and rounded once; so are the gradients, each to the precision
-    /// of what it belongs to: that of a weight of `f32` is not rounded at all.
-    fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self>;
-
     /// `input · weight + bias`, of `input` `[…, k]` and `weight` `[k, n]`, in the precision of
     /// `input`, to which `weight` is rounded. Products are added up in `f32` and rounded once, after
     /// the bias; the gradients of weight and bias are not rounded.
@@ -87,6 +83,13 @@ pub trait TpBackend: Backend {
         weight: FloatTensor<Self>,
         bias: Option<FloatTensor<Self>>,
     ) -> FloatTensor<Self>;
+
+    /// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may
+    /// add to it in place: the gradient that it then finds is the new sum.
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>);
+
+    /// The sum that was lent for a parameter, where the backward pass has not added to it.
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>>;
 
     /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
     /// begins that goes on with what another one found.
@@ -212,14 +215,6 @@ pub trait TpKernels: Backend {
     /// `tensor` rounded to `precision`, or widened to it.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
 
-    /// `alpha · lhs · rhs`, matrix by matrix, added up in `f32` and rounded once, to `precision`.
-    fn multiply(
-        lhs: FloatTensor<Self>,
-        rhs: FloatTensor<Self>,
-        alpha: f64,
-        precision: Precision,
-    ) -> FloatTensor<Self>;
-
     /// Forward of [`TpBackend::fused_linear`].
     fn linear_forward(
         input: FloatTensor<Self>,
@@ -321,6 +316,9 @@ pub trait TpKernels: Backend {
         extras: HeadExtras,
     ) -> HeadOutput<Self>;
 
+    /// `sum + addend`, in the memory of `sum`.
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// `tensor` times the one number that `factor` `[1]` holds.
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self>;
 }
@@ -348,17 +346,21 @@ impl<B: TpKernels> TpBackend for B {
         <B as TpKernels>::convert(tensor, precision)
     }
 
-    fn matmul(lhs: FloatTensor<B>, rhs: FloatTensor<B>, alpha: f64) -> FloatTensor<B> {
-        let precision = Precision::of(lhs.dtype());
-        B::multiply(lhs, <B as TpKernels>::convert(rhs, precision), alpha, precision)
-    }
-
     fn fused_linear(
         input: FloatTensor<B>,
         weight: FloatTensor<B>,
         bias: Option<FloatTensor<B>>,
     ) -> FloatTensor<B> {
         B::linear_forward(input, weight, bias)
+    }
+
+    /// There is no backward pass that could add to it.
+    fn lend_sum(_parameter: FloatTensor<B>, _sum: FloatTensor<B>) {
+        panic!("a device without a graph has no backward pass");
+    }
+
+    fn reclaim_sum(_parameter: FloatTensor<B>) -> Option<FloatTensor<B>> {
+        None
     }
 
     /// There is no backward pass for it to begin.

@@ -8,22 +8,20 @@
 //! next step's first ones take their place. Copies of the model exchange the sums in equal pieces,
 //! whatever parameters these cut through.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::backend::AutodiffBackend;
-use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
-
+use crate::backend::cpu::add::add;
+use crate::backend::cpu::vector::Vector;
+use crate::backend::{TpBackend, lend_sum, reclaim_sum};
 use crate::parallel::DataParallelGroup;
 use crate::parallel::collective::{Collective, CollectiveError, ReduceOp};
 use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::{Tensor, TensorData};
 
 /// Numbers in one exchange between copies of the model: 1 MiB, so that what all of them bring stays
 /// in the processor's cache until it is added.
 const BUCKET: usize = 1 << 18;
-
-/// Numbers in one task of a sum.
-const CHUNK: usize = 1 << 16;
 
 /// Sum of gradients of this rank's part of the model.
 #[derive(Debug)]
@@ -56,27 +54,47 @@ impl GradientBuffer {
         self.sums.fill(None);
     }
 
-    /// Adds the gradients of one micro-batch, or those that one of its backward passes has found.
+    /// Runs the backward pass of `loss` and adds the gradients of `model` that it finds; see
+    /// [`add_found`](Self::add_found) for those that are wanted elsewhere.
     ///
     /// # Panics
     ///
     /// When the model and its table disagree about a parameter.
-    pub fn add<B: AutodiffBackend, M: Module<B>>(&mut self, model: &M, gradients: B::Gradients) {
-        self.add_part(&[], model, gradients);
+    pub fn backward<B, M>(&mut self, model: &M, loss: Tensor<B, 1>)
+    where
+        B: AutodiffBackend + TpBackend,
+        M: Module<B>,
+    {
+        self.lend(&[], model);
+        self.add_found(&[], model, loss.backward());
     }
 
-    /// [`add`](Self::add) for the part of the model that lies at `path`.
+    /// Lends the sums of the part of the model that lies at `path` to the next backward pass on
+    /// this thread; [`add_found`](Self::add_found) ends that.
     ///
     /// # Panics
     ///
-    /// As [`add`](Self::add).
-    pub fn add_part<B, M>(&mut self, path: &[&str], part: &M, gradients: B::Gradients)
+    /// As [`backward`](Self::backward).
+    pub fn lend<B, M>(&mut self, path: &[&str], part: &M)
     where
-        B: AutodiffBackend,
+        B: AutodiffBackend + TpBackend,
         M: Module<B>,
     {
-        let path = path.iter().map(|&name| name.to_owned()).collect();
-        part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path });
+        part.visit(&mut LendVisitor { buffer: self, path: owned(path) });
+    }
+
+    /// Adds the gradients that a backward pass has found for the part of the model that lies at
+    /// `path`.
+    ///
+    /// # Panics
+    ///
+    /// As [`backward`](Self::backward).
+    pub fn add_found<B, M>(&mut self, path: &[&str], part: &M, gradients: B::Gradients)
+    where
+        B: AutodiffBackend + TpBackend,
+        M: Module<B>,
+    {
+        part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path: owned(path) });
     }
 
     /// Ends a micro-batch.
@@ -149,21 +167,25 @@ impl GradientBuffer {
         numbers(self.sums[index].as_ref().expect("every parameter has a gradient"))
     }
 
-    /// Adds to the sum of one parameter; the first addend of a global batch becomes the sum.
-    fn add_to(&mut self, index: usize, addend: TensorData) {
-        assert_eq!(addend.num_elements(), self.sizes[index], "as many gradients as weights");
-        self.is_seen[index] = true;
-        let Some(sum) = &mut self.sums[index] else {
-            self.sums[index] = Some(addend);
-            return;
-        };
-        let chunks = numbers_mut(sum).par_chunks_mut(CHUNK).zip(numbers(&addend).par_chunks(CHUNK));
-        chunks.for_each(|(sum, addend)| {
-            for (sum, value) in sum.iter_mut().zip(addend) {
-                *sum += value;
+    /// Takes what a backward pass has left of one parameter: the sum that was lent and not added
+    /// to, the gradient that was found, which has the sum in it where it was added to, or both.
+    fn add_to(&mut self, index: usize, unused: Option<TensorData>, found: Option<TensorData>) {
+        if let Some(found) = &found {
+            assert_eq!(found.num_elements(), self.sizes[index], "as many gradients as weights");
+            self.is_seen[index] = true;
+        }
+        self.sums[index] = match (self.sums[index].take().or(unused), found) {
+            (Some(mut sum), Some(found)) => {
+                add(Vector::best(), numbers_mut(&mut sum), numbers(&found));
+                Some(sum)
             }
-        });
+            (sum, found) => sum.or(found),
+        };
     }
+}
+
+fn owned(path: &[&str]) -> Vec<String> {
+    path.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// Pieces of the sums that copies of the model exchange together.
@@ -203,13 +225,12 @@ fn numbers_mut(sum: &mut TensorData) -> &mut [f32] {
     sum.as_mut_slice().expect("gradients are f32")
 }
 
-struct AddVisitor<'a, B: AutodiffBackend> {
+struct LendVisitor<'a> {
     buffer: &'a mut GradientBuffer,
-    gradients: B::Gradients,
     path: Vec<String>,
 }
 
-impl<B: AutodiffBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
+impl<B: AutodiffBackend + TpBackend> ModuleVisitor<B> for LendVisitor<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -220,7 +241,33 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let index = self.buffer.index.of(&self.path);
-        let Some(gradient) = param.val().grad_remove(&mut self.gradients) else { return };
-        self.buffer.add_to(index, gradient.into_data());
+        if let Some(sum) = self.buffer.sums[index].take() {
+            let parameter = param.val();
+            let sum = Tensor::from_data(sum, &parameter.device());
+            lend_sum(parameter, sum);
+        }
+    }
+}
+
+struct AddVisitor<'a, B: AutodiffBackend> {
+    buffer: &'a mut GradientBuffer,
+    gradients: B::Gradients,
+    path: Vec<String>,
+}
+
+impl<B: AutodiffBackend + TpBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let index = self.buffer.index.of(&self.path);
+        let unused = reclaim_sum(param.val()).map(Tensor::into_data);
+        let found = param.val().grad_remove(&mut self.gradients).map(Tensor::into_data);
+        self.buffer.add_to(index, unused, found);
     }
 }

@@ -4,6 +4,7 @@
 //! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
 //! memory is used again.
 
+pub mod add;
 pub mod attention;
 pub mod bias_add;
 pub mod bias_gelu;
@@ -18,11 +19,12 @@ pub mod linear;
 pub mod lookup;
 pub mod matrix;
 pub mod row_product;
+pub mod scale;
 pub mod softmax;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
-use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
+use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, Shape};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -88,23 +90,6 @@ impl TpKernels for Flex {
 
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
         convert(tensor, precision.dtype())
-    }
-
-    /// burn's own product of `f16` adds up blocks of a few hundred in `f16`.
-    fn multiply(
-        lhs: FloatTensor<Self>,
-        rhs: FloatTensor<Self>,
-        alpha: f64,
-        precision: Precision,
-    ) -> FloatTensor<Self> {
-        let [lhs, rhs] = [lhs, rhs].map(|factor| convert(factor, FloatDType::F32));
-        let mut product = Self::float_matmul(lhs, rhs);
-        if alpha != 1.0 {
-            product = in_place(product, |values| {
-                values.iter_mut().for_each(|value| *value *= alpha as f32);
-            });
-        }
-        convert(product, precision.dtype())
     }
 
     fn linear_forward(
@@ -310,12 +295,17 @@ impl TpKernels for Flex {
         }
     }
 
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self> {
+        let addend = Values::of(&addend);
+        in_place(sum, |sum| add::add(Vector::best(), sum, &addend))
+    }
+
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self> {
         let factor = Values::of(factor)[0];
         if factor == 1.0 {
             return tensor;
         }
-        in_place(tensor, |values| values.iter_mut().for_each(|value| *value *= factor))
+        in_place(tensor, |values| scale::scale(Vector::best(), values, factor))
     }
 }
 
