@@ -1,6 +1,7 @@
 //! The fused operations against plain ones, and their AVX2 code against the portable.
 
 mod half;
+mod matrix;
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor};

@@ -10,6 +10,7 @@ pub mod causal_softmax;
 mod column_sums;
 pub mod convert;
 pub mod dropout;
+pub mod gemm;
 pub mod head;
 pub mod layer_norm;
 pub mod lookup;
