@@ -1,17 +1,18 @@
-//! The fused operations against plain ones, and their AVX2 code against the portable.
+//! The fused operations against plain ones, and their vector code against the portable.
 
+mod attention;
+mod buffers;
 mod half;
+mod linear;
 mod matrix;
 
-use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, Tensor};
-use training::backend::cpu::causal_softmax::AttentionShape;
+use burn::tensor::Tensor;
+use training::backend::cpu::bias_gelu as gelu_kernel;
 use training::backend::cpu::head::{Head, head};
 use training::backend::cpu::vector::Vector;
-use training::backend::cpu::{bias_gelu as gelu_kernel, causal_softmax as softmax_kernel};
 use training::backend::cpu::{dropout as dropout_kernel, layer_norm as norm_kernel};
 use training::backend::{Activation, CpuAutodiff, HeadExtras};
-use training::backend::{bias_dropout_add, bias_gelu, causal_softmax, dropout, layer_norm};
+use training::backend::{bias_dropout_add, bias_gelu, dropout, layer_norm};
 use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 use training::parallel::{Targets, TensorParallelGroup, VocabularyRange};
 
@@ -145,27 +146,6 @@ fn dropout_multiplies_by_the_keyed_mask() {
     );
 }
 
-#[test]
-fn causal_softmax_equals_plain_operations() {
-    let shape = [BATCH, 2, SEQ, SEQ];
-    let device = Default::default();
-    let later: Tensor<CpuAutodiff, 4, Bool> =
-        Tensor::<CpuAutodiff, 2, Bool>::tril_mask([SEQ, SEQ], 0, &device).unsqueeze();
-    let plain = |scores: T<4>| softmax((scores * 0.7).mask_fill(later.clone(), -1e4), 3);
-    assert_same(
-        || (leaf(1, shape), []),
-        |scores, []| causal_softmax(scores, 0.7, None),
-        |scores, []| plain(scores),
-    );
-    let mask = mask(DropoutSite::AttentionProbabilities);
-    let plain_mask = mask_values(&mask, BATCH, 2, SEQ * SEQ);
-    assert_same(
-        || (leaf(1, shape), []),
-        |scores, []| causal_softmax(scores, 0.7, Some(mask)),
-        |scores, []| plain(scores) * constant(&plain_mask, shape),
-    );
-}
-
 /// `erf` in f64 by its series, for |x| up to 3.
 fn erf(x: f64) -> f64 {
     let terms = (0..80).scan(x, |power, n| {
@@ -178,7 +158,7 @@ fn erf(x: f64) -> f64 {
 
 #[test]
 fn gelu_is_accurate_over_its_whole_range() {
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         let inputs: Vec<f32> = (-4200..=4200).map(|i| i as f32 * 1e-3).collect();
         let mut outputs = inputs.clone();
         gelu_kernel::forward(vector, &mut outputs, &vec![0.0; inputs.len()], Activation::Gelu);
@@ -196,14 +176,16 @@ fn gelu_is_accurate_over_its_whole_range() {
     }
 }
 
-/// Both versions do the same arithmetic but for fused multiply-adds.
-const AVX2_TOLERANCE: f32 = 1e-6;
-
 #[test]
-fn avx2_and_portable_kernels_agree() {
+fn vector_and_portable_kernels_agree() {
+    for vector in Vector::all() {
+        kernels_agree([vector, Vector::portable()]);
+    }
+}
+
+fn kernels_agree(both: [Vector; 2]) {
     let rows = 3 * 64 + 5;
     let (input, gain, bias) = (made_up(1, rows * WIDTH), made_up(2, WIDTH), made_up(3, WIDTH));
-    let both = [Vector::best(), Vector::portable()];
 
     let [fast, slow] = both.map(|vector| {
         let mut output = vec![0.0; input.len()];
@@ -233,17 +215,6 @@ fn avx2_and_portable_kernels_agree() {
     });
     assert_both("dropout", &fast, &slow, 0.0);
 
-    let shape = AttentionShape { heads: 2, seq: SEQ };
-    let [fast, slow] = both.map(|vector| {
-        let mut probabilities = made_up(6, 4 * SEQ * SEQ);
-        softmax_kernel::forward(vector, &mut probabilities, SEQ, 0.3);
-        let mut gradient = made_up(7, 4 * SEQ * SEQ);
-        let mask = Some(&mask);
-        softmax_kernel::backward(vector, &probabilities, shape, 0.3, mask, &mut gradient);
-        [probabilities, gradient]
-    });
-    assert_both("causal softmax", &fast, &slow, AVX2_TOLERANCE);
-
     let tokens: Vec<u32> = (0..rows as u32).map(|i| i % 130).collect();
     let targets = Targets::new(&tokens, &made_up(8, rows));
     let vocabulary = VocabularyRange { first: 0, rows: 256, tokens: 130 };
@@ -258,7 +229,9 @@ fn avx2_and_portable_kernels_agree() {
         };
         let extras = HeadExtras { hidden_gradient: true, weight_gradient: true, predictions: true };
         let result = head(vector, input, &TensorParallelGroup::single(), extras);
-        [result.row_losses, result.hidden_gradient.unwrap(), result.table_gradient.unwrap()]
+        let gradients = [result.hidden_gradient, result.table_gradient];
+        let [hidden, table] = gradients.map(|gradient| gradient.unwrap().into_vec());
+        [result.row_losses, hidden, table]
     });
     assert_both("head", &fast, &slow, 1e-5);
 }
@@ -281,17 +254,13 @@ fn what_is_not_a_number_stays_so() {
         values[at] = f32::NAN;
         values
     };
-    for vector in [Vector::best(), Vector::portable()] {
+    for vector in Vector::all() {
         // In a whole vector, and in what is left after whole vectors.
         for at in [3, WIDTH - 1] {
             let mut output = vec![0.0; WIDTH];
             let (ones, zeros) = (vec![1.0; WIDTH], vec![0.0; WIDTH]);
             norm_kernel::forward(vector, &with_nan(WIDTH, at), &ones, &zeros, 1e-5, &mut output);
             assert!(output.iter().all(|x| x.is_nan()));
-
-            let mut scores = with_nan(WIDTH * WIDTH, (WIDTH - 1) * WIDTH + at);
-            softmax_kernel::forward(vector, &mut scores, WIDTH, 1.0);
-            assert!(scores[(WIDTH - 1) * WIDTH..].iter().all(|x| x.is_nan()));
 
             let vocabulary = VocabularyRange { first: 0, rows: WIDTH, tokens: WIDTH };
             let targets = Targets::new(&[0], &[1.0]);

@@ -8,6 +8,7 @@ mod data_parallel;
 mod disk_full;
 mod faults;
 mod foreign_shards;
+mod gradients;
 mod hugging_face;
 mod killed;
 mod loss_scale;

@@ -1,9 +1,9 @@
 //! Kernels on tensors of 16 bits: what they return is what they would in `f32`, rounded once.
 
 use burn::tensor::{bf16, f16};
-use training::backend::{Activation, Precision};
+use training::backend::{Activation, AttentionSettings, Precision, VisibleKeys};
 use training::backend::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, matmul,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, matmul,
 };
 use training::parallel::random::{DropoutKey, DropoutMask, DropoutSite};
 
@@ -95,8 +95,35 @@ fn fused_operations_compute_in_f32_and_round_once() {
 }
 
 #[test]
-fn attention_probabilities_of_16_bits_are_those_of_f32_rounded() {
-    check([2, 3, SEQ, SEQ], |scores, _| causal_softmax(scores, 0.3, None));
+fn attention_computes_in_f32_and_rounds_once_each_way() {
+    let (heads, head_size) = (3, 5);
+    let weights = made_up(9, BATCH * SEQ * heads * head_size);
+    let weights: Vec<f32> = weights.iter().map(|&w| rounded(w, Precision::Bf16)).collect();
+    for mask in [None, Some(mask(DropoutSite::AttentionProbabilities))] {
+        for visible in [VisibleKeys::Causal, VisibleKeys::Padded([SEQ, 7, 1].into())] {
+            let settings = AttentionSettings { heads, scale: 0.5, visible, mask };
+            for precision in HALVES {
+                let shape = [BATCH, SEQ, 3 * heads * head_size];
+                let input = widened(convert(leaf(1, shape), precision));
+                let run = |computed_in: Precision| {
+                    let input = constant(&input, shape);
+                    let leaf = convert(input, computed_in).require_grad();
+                    let context = attention(leaf.clone(), settings.clone());
+                    assert_eq!(Precision::of(context.dtype()), computed_in);
+                    let context = convert(context, Precision::F32);
+                    let weights = constant(&weights, context.dims());
+                    let grads = (context.clone() * weights).sum().backward();
+                    [values(context), widened(T::from_inner(leaf.grad(&grads).unwrap()))]
+                };
+                let exact = run(Precision::F32);
+                for (found, exact) in run(precision).iter().zip(&exact) {
+                    let rounded: Vec<f32> =
+                        exact.iter().map(|&value| rounded(value, precision)).collect();
+                    assert!(*found == rounded && found != exact, "{precision:?}, {settings:?}");
+                }
+            }
+        }
+    }
 }
 
 /// `rows × columns` numbers of `lhs · rhs` in f64.

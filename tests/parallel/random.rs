@@ -1,6 +1,6 @@
 //! Draws by key.
 
-use training::backend::{causal_softmax, dropout};
+use training::backend::{AttentionSettings, VisibleKeys, attention, dropout};
 use training::parallel::random::{
     DropoutKey, DropoutMask, DropoutSite, KeyedDropout, KeyedNormal, philox4x32,
 };
@@ -99,10 +99,16 @@ fn ranks_of_a_copy_drop_the_same_of_what_they_share_and_all_else_differs() {
         let own_heads = heads / rank.tensor_parallel.size();
         let mask = drop(DropoutSite::AttentionProbabilities)
             .with_first_head(rank.tensor_parallel.rank() * own_heads);
-        let scores =
-            constant(&ones(samples * own_heads * seq * seq), [samples, own_heads, seq, seq]);
-        let probabilities = causal_softmax(scores, 1.0, Some(mask));
-        Ok((values(activation), values(probabilities)))
+        // The same numbers on every rank: what differs is the mask.
+        let shape = [samples, seq, 3 * own_heads * 2];
+        let settings = AttentionSettings {
+            heads: own_heads,
+            scale: 1.0,
+            visible: VisibleKeys::Causal,
+            mask: Some(mask),
+        };
+        let context = attention(constant(&ones(shape.iter().product()), shape), settings);
+        Ok((values(activation), values(context)))
     })
     .unwrap();
     let [first, second, other, last] = &drawn[..] else { panic!("four ranks") };

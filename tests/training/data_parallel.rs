@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use burn::tensor::backend::AutodiffBackend;
 use training::backend::{Activation, CpuAutodiff, Precision, Recompute};
 use training::data::Batch;
 use training::model::{Gpt2, Gpt2Config};
@@ -86,8 +85,7 @@ fn gradients(dims: ParallelDims) -> Vec<(Vec<Vec<f32>>, f64)> {
         let sizes = shapes.map(|shape| shape.iter().product());
         let mut gradients = GradientBuffer::new(&specs, sizes);
         let loss = Objective::<CpuAutodiff>::loss(&model, &batch, Some(&dropout));
-        gradients
-            .add::<CpuAutodiff, _>(&model, CpuAutodiff::backward(loss.into_primitive().tensor()));
+        gradients.backward(&model, loss);
         gradients.all_reduce(&rank.data_parallel)?;
         let norm = grad_norm(gradients.parameters(), &specs, group)?;
         Ok((gradients.parameters().map(<[f32]>::to_vec).collect(), norm))

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use training::optim::{
-    AdamWConfig, Decay, LrSchedule, Moments, ScheduleRule, Update, clip_coefficient, grad_norm,
-    sum_of_squares,
+    AdamWConfig, Decay, LrSchedule, Moments, Parameter, ScheduleRule, Update, clip_coefficient,
+    grad_norm,
 };
 use training::parallel::TensorParallelGroup;
 use training::parameters::{Init, ParameterSpec, Split};
@@ -119,26 +119,29 @@ fn clipping_scales_down_and_never_up() {
     assert_eq!(clip_coefficient(0.0, 1.0), 1.0);
 }
 
-#[test]
-fn sum_of_squares_is_exact_where_f32_would_lose_it() {
-    // 2^24 ones: an f32 sum stops growing at 16,777,216 and one more block would vanish.
-    let values = vec![1.0; (1 << 24) + 1_000];
-    assert_eq!(sum_of_squares(&values), values.len() as f64);
-}
-
-#[test]
-fn norm_is_right_for_gradients_whose_squares_f32_cannot_hold() {
+/// The norm of the gradient of one parameter.
+fn norm(gradient: &[f32]) -> f64 {
     let split = ParameterSpec {
         path: "weight".to_owned(),
         name: "weight".to_owned(),
-        shape: vec![4],
+        shape: vec![gradient.len()],
         split: Split::Dim { dim: 0, blocks: 1 },
         init: Init::Zeros,
         weight_decay: true,
     };
-    let norm =
-        grad_norm([[1e20; 4].as_slice()].into_iter(), &[split], &TensorParallelGroup::single())
-            .unwrap();
+    grad_norm([gradient].into_iter(), &[split], &TensorParallelGroup::single()).unwrap()
+}
+
+#[test]
+fn norm_is_exact_where_a_sum_in_f32_would_lose_it() {
+    // 2^24 ones: an f32 sum stops growing at 16,777,216 and one more block would vanish.
+    let values = vec![1.0; (1 << 24) + 1_000];
+    assert_eq!(norm(&values), (values.len() as f64).sqrt());
+}
+
+#[test]
+fn norm_is_right_for_gradients_whose_squares_f32_cannot_hold() {
+    let norm = norm(&[1e20; 4]);
     assert!((norm / 2e20 - 1.0).abs() < 1e-6, "{norm}");
 }
 
@@ -157,9 +160,9 @@ fn adamw() -> AdamWConfig {
 #[test]
 fn first_adamw_update_moves_by_the_learning_rate() {
     let mut weights = [1.0, -2.0, 0.25];
-    let mut moments = Moments::zeros(3);
     let update = Update::new(&adamw(), 0.1, 1.0, 1);
-    update.apply(&mut weights, &[0.3, -4.0, 1e-3], &mut moments, false);
+    let (gradient, moments) = (&[0.3, -4.0, 1e-3], &mut Moments::zeros(3));
+    update.apply(Parameter { weights: &mut weights, gradient, moments, decays: false });
     // m / (1 - β₁) = g and √v / √(1 - β₂) = |g|, so that each weight moves by the learning rate.
     for (weight, expected) in weights.into_iter().zip([0.9, -1.9, 0.15]) {
         assert!((weight - expected as f32).abs() < 2e-6, "{weight} is not {expected}");
@@ -170,7 +173,8 @@ fn first_adamw_update_moves_by_the_learning_rate() {
 fn weight_decay_is_decoupled_from_the_gradient() {
     let mut weights = [2.0];
     let update = Update::new(&adamw(), 0.1, 1.0, 1);
-    update.apply(&mut weights, &[0.0], &mut Moments::zeros(1), true);
+    let (gradient, moments) = (&[0.0], &mut Moments::zeros(1));
+    update.apply(Parameter { weights: &mut weights, gradient, moments, decays: true });
     assert_eq!(weights, [2.0 * (1.0 - 0.1 * 0.5)]);
 }
 
@@ -182,7 +186,12 @@ fn adamw_follows_its_formula_in_f64_over_many_steps() {
     for step in 1..=200 {
         let (lr, clip) = (0.01 / step as f64, 0.5);
         let gradient = (step as f64 * 0.37).sin() as f32;
-        Update::new(&config, lr, clip, step).apply(&mut weights, &[gradient], &mut moments, true);
+        Update::new(&config, lr, clip, step).apply(Parameter {
+            weights: &mut weights,
+            gradient: &[gradient],
+            moments: &mut moments,
+            decays: true,
+        });
 
         let g = f64::from(gradient) * clip;
         m = config.beta1 * m + (1.0 - config.beta1) * g;
@@ -194,4 +203,35 @@ fn adamw_follows_its_formula_in_f64_over_many_steps() {
     }
     // 200 updates with f32 rounding of 6e-8 each.
     assert!((f64::from(weights[0]) - weight).abs() < 5e-6, "{} is not {weight}", weights[0]);
+}
+
+#[test]
+fn parameters_updated_together_get_the_bits_of_numbers_updated_alone() {
+    // Whole chunks and vectors, and rests of both.
+    let lengths = [1, 45, 40_003];
+    let number = |i: usize| (i as f32 * 0.731).sin();
+    let mut weights = lengths.map(|len| (0..len).map(number).collect::<Vec<f32>>());
+    let gradients = lengths.map(|len| (0..len).map(|i| number(i + 7)).collect::<Vec<f32>>());
+    let mut moments = lengths.map(Moments::zeros);
+    let before = weights.clone();
+    let update = |step| Update::new(&adamw(), 0.1, 0.3, step);
+    for step in 1..=2 {
+        let slices = weights.iter_mut().zip(&gradients).zip(&mut moments);
+        update(step).apply_all(slices.map(|((weights, gradient), moments)| {
+            let decays = weights.len() != 45;
+            Parameter { weights, gradient, moments, decays }
+        }));
+    }
+    for ((before, weights), gradient) in before.iter().zip(&weights).zip(&gradients) {
+        for (i, (&before, &found)) in before.iter().zip(weights).enumerate().step_by(97) {
+            let (mut weight, mut moments) = ([before], Moments::zeros(1));
+            let decays = weights.len() != 45;
+            for step in 1..=2 {
+                let (weights, gradient) = (&mut weight, &gradient[i..=i]);
+                let moments = &mut moments;
+                update(step).apply(Parameter { weights, gradient, moments, decays });
+            }
+            assert_eq!(weight, [found], "number {i} of {}", weights.len());
+        }
+    }
 }

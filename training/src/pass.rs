@@ -76,7 +76,7 @@ impl<M> Pass<'_, M> {
             let value = number(&loss);
             (loss, value)
         });
-        timers.run(Phase::Backward, || gradients.add(*model, scaled(loss, settings).backward()));
+        timers.run(Phase::Backward, || gradients.backward(*model, scaled(loss, settings)));
         value
     }
 
@@ -103,28 +103,31 @@ impl<M> Pass<'_, M> {
         timers.stop(forward);
 
         let backward = timers.start(Phase::Backward);
+        gradients.lend(&[], model);
         let mut found = scaled(loss, settings).backward();
         let mut gradient =
             hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
         let tied = model.tied_weight();
         let tied_gradient =
             tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
-        gradients.add(model, found);
+        gradients.add_found(&[], model, found);
 
         for (index, layer) in model.layers().iter().enumerate().rev() {
             let input = inputs.pop().expect("one input for each layer");
             let input = Tensor::<B, 3>::from_inner(input).require_grad();
             let output = M::layer(layer, input.clone(), dropout);
+            let path = ["layers", &index.to_string()];
+            gradients.lend(&path, layer);
             let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();
             gradient = input.grad_remove(&mut found).expect("a layer depends on its input");
-            gradients.add_part(&["layers", &index.to_string()], layer, found);
+            gradients.add_found(&path, layer, found);
         }
 
         // The tied weight's gradient of the loss is there before the embedding adds its own to it,
         // as in one graph.
         let embedded = (embedded, Tensor::from_inner(gradient));
         let tied = (tied, Tensor::from_inner(tied_gradient));
-        gradients.add(model, with_gradients(embedded, tied).backward());
+        gradients.backward(model, with_gradients(embedded, tied));
         timers.stop(backward);
         value
     }

@@ -39,19 +39,18 @@ pub(super) fn vector_instructions() -> Finding {
         .into_iter()
         .filter_map(|(is_there, name)| is_there.then_some(name))
         .collect();
-    let (kernels, advice) = match (Vector::best().has_avx2(), neon) {
-        (true, _) => ("AVX2 with FMA", "the kernels of training use AVX2 with FMA"),
-        (false, true) => ("NEON", "the kernels of training use NEON"),
-        (false, false) => (
-            "portable",
-            "the kernels of training have no vector form for this: expect them to be slower",
-        ),
+    let best = Vector::best();
+    let kernels = if best == Vector::portable() && neon { "NEON" } else { best.name() };
+    let advice = if best == Vector::portable() && !neon {
+        "the kernels of training have no vector form for this: expect them to be slower".to_owned()
+    } else {
+        format!("the kernels of training use {kernels}")
     };
     Finding {
         key: "vector_instructions",
         title: "vector instructions",
         found: if found.is_empty() { "none known".to_owned() } else { found.join(", ") },
-        advice: advice.to_owned(),
+        advice,
         values: json!({ "avx2_fma": avx2_fma, "avx512": avx512, "neon": neon, "kernels": kernels }),
     }
 }

@@ -6,10 +6,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{BATCH, Failure, HEADS, HIDDEN, LAYERS, SEQ, STEPS, Steps, printed};
+use crate::step::model::Model;
+use crate::step::steps::Steps;
+use crate::{Failure, printed};
 
-/// GPT-2's vocabulary, padded as the program pads its own.
-const VOCABULARY: usize = 50_304;
+/// How torch computes attention: by its fused operation, or with a product, a softmax and another.
+pub(crate) const ATTENTIONS: [&str; 2] = ["sdpa", "plain"];
 
 /// A Python that has torch: the one that is named, by argument or by `TORCH_PYTHON`, or `python3`.
 /// Otherwise, why there is none.
@@ -24,12 +26,20 @@ pub(crate) fn find(named: Option<&str>) -> Result<String, String> {
 }
 
 /// Adds the steps of one process, and returns torch's version.
-pub(crate) fn add_steps(python: &str, steps: &mut Steps) -> Result<String, Failure> {
+pub(crate) fn add_steps(
+    python: &str,
+    model: &Model,
+    threads: usize,
+    attention: &str,
+    steps: &mut Steps,
+) -> Result<String, Failure> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/torch_step.py");
-    let threads = corpus::machine::cores();
-    let sizes = [STEPS, threads, LAYERS, HIDDEN, HEADS, SEQ, BATCH, VOCABULARY];
-    let output = Command::new(python).arg(script).args(sizes.map(|size| size.to_string())).output();
-    let output = printed(output, python)?;
+    let Model { layers, hidden, heads, seq, batch, .. } = *model;
+    let words = model.padded_vocabulary();
+    let sizes = [model.steps, threads, layers, hidden, heads, seq, batch, words];
+    let mut command = Command::new(python);
+    command.arg(script).arg(attention).args(sizes.map(|size| size.to_string()));
+    let output = printed(command.env("OMP_NUM_THREADS", threads.to_string()).output(), python)?;
     steps.add(&output)?;
     let last: Value = serde_json::from_str(output.lines().last().unwrap_or_default())?;
     Ok(last["version"].as_str().unwrap_or_default().to_owned())

@@ -12,7 +12,9 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::{Activation, HeadExtras, Precision, TpBackend, TpKernels};
+use super::{
+    Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels, running_sums,
+};
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
@@ -62,6 +64,41 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
             OpsKind::Tracked(prep) => prep.finish(saved, output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
+    }
+
+    fn fused_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let saved = (input.primitive.clone(), weight.primitive.clone());
+        let bias_primitive = bias.as_ref().map(|bias| bias.primitive.clone());
+        let output =
+            B::linear_forward(input.primitive.clone(), weight.primitive.clone(), bias_primitive);
+        match &bias {
+            None => {
+                let nodes = [input.node.clone(), weight.node.clone()];
+                match Linear.prepare::<C>(nodes).compute_bound().stateful() {
+                    OpsKind::Tracked(prep) => prep.finish(saved, output),
+                    OpsKind::UnTracked(prep) => prep.finish(output),
+                }
+            }
+            Some(bias) => {
+                let nodes = [&input.node, &weight.node, &bias.node].map(Clone::clone);
+                match Linear.prepare::<C>(nodes).compute_bound().stateful() {
+                    OpsKind::Tracked(prep) => prep.finish(saved, output),
+                    OpsKind::UnTracked(prep) => prep.finish(output),
+                }
+            }
+        }
+    }
+
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>) {
+        running_sums::lend(parameter.node.id.value, sum.primitive);
+    }
+
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>> {
+        running_sums::take(parameter.node.id.value).map(Self::from_inner)
     }
 
     fn with_gradients<const N: usize>(
@@ -122,19 +159,15 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
-    fn causal_softmax(
-        scores: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn fused_attention(
+        query_key_value: FloatTensor<Self>,
+        settings: AttentionSettings,
     ) -> FloatTensor<Self> {
-        let probabilities = B::causal_softmax_forward(scores.primitive, scale);
-        let output = match mask {
-            Some(mask) => B::causal_dropout(probabilities.clone(), mask),
-            None => probabilities.clone(),
-        };
-        match CausalSoftmax.prepare::<C>([scores.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((probabilities, scale, mask), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
+        let input = query_key_value.primitive;
+        let [context, normalizers] = B::attention_forward(input.clone(), &settings);
+        match Attention.prepare::<C>([query_key_value.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((input, settings, normalizers), context),
+            OpsKind::UnTracked(prep) => prep.finish(context),
         }
     }
 
@@ -255,6 +288,35 @@ impl<B: TpKernels> Backward<B, 2> for Matmul {
 }
 
 #[derive(Debug)]
+struct Linear;
+
+/// Of (input, weight), or of (input, weight, bias).
+impl<B: TpKernels, const N: usize> Backward<B, N> for Linear {
+    /// Input and weight.
+    type State = (FloatTensor<B>, FloatTensor<B>);
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let (input, weight) = ops.state;
+        let parent = |place: usize| ops.parents.get(place).and_then(Option::as_ref);
+        if let Some(bias) = parent(2) {
+            grads.register::<B>(bias.id, B::bias_gradient(gradient.clone()));
+        }
+        if let Some(parent) = parent(1) {
+            // Gradients are known by their tensor's node; nothing else of the handle counts.
+            let mut handle = Autodiff::<B>::from_inner(weight.clone());
+            handle.node = parent.clone();
+            add_in_place::<B>(grads, &handle, |sum| {
+                B::linear_weight_gradient(input, gradient.clone(), sum)
+            });
+        }
+        if let Some(parent) = parent(0) {
+            grads.register::<B>(parent.id, B::linear_input_gradient(weight, gradient));
+        }
+    }
+}
+
+#[derive(Debug)]
 struct WithGradients;
 
 impl<B: TpKernels, const N: usize> Backward<B, N> for WithGradients {
@@ -273,7 +335,10 @@ impl<B: TpKernels> Backward<B, 2> for BiasAdd {
     type State = ();
 
     fn backward(self, ops: Ops<(), 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        backward_with::<B, _, 2>(ops, grads, |(), gradient| B::bias_add_backward(gradient));
+        backward_with::<B, _, 2>(ops, grads, |(), gradient| {
+            let bias = B::bias_gradient(gradient.clone());
+            [gradient, bias]
+        });
     }
 }
 
@@ -332,16 +397,16 @@ impl<B: TpKernels> Backward<B, 1> for Dropout {
 }
 
 #[derive(Debug)]
-struct CausalSoftmax;
+struct Attention;
 
-impl<B: TpKernels> Backward<B, 1> for CausalSoftmax {
-    /// Probabilities before dropout, scale, mask.
-    type State = (FloatTensor<B>, f64, Option<DropoutMask>);
+impl<B: TpKernels> Backward<B, 1> for Attention {
+    /// Queries, keys and values; settings; normalizers.
+    type State = (FloatTensor<B>, AttentionSettings, FloatTensor<B>);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (probabilities, scale, mask) = ops.state;
+        let (query_key_value, settings, normalizers) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
-            B::causal_softmax_backward(probabilities, scale, mask, gradient)
+            B::attention_backward(query_key_value, &settings, normalizers, gradient)
         });
     }
 }
@@ -366,14 +431,13 @@ impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
         let [Some(weight)] = ops.parents else { return };
         let LookupState { tokens, vocabulary, shape } = ops.state;
         let device = B::float_device(&gradient);
-        // The container knows a gradient by its tensor's node; nothing else of the handle counts.
         let mut handle = Autodiff::<B>::from_inner(gradient.clone());
         handle.node = weight.clone();
-        let weight_gradient = grads
-            .remove::<B>(&handle)
-            .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
-        let sum = B::lookup_backward(weight_gradient, tokens, &vocabulary, gradient);
-        grads.register::<B>(weight.id, sum);
+        add_in_place::<B>(grads, &handle, |sum| {
+            let sum = sum
+                .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
+            B::lookup_backward(sum, tokens, &vocabulary, gradient)
+        });
     }
 }
 
@@ -393,10 +457,29 @@ impl<B: TpKernels> Backward<B, 2> for HeadLoss {
         for ((parent, gradient), precision) in inputs {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 let gradient = B::scale(gradient, &factor);
-                grads.register::<B>(parent.id, <B as TpKernels>::convert(gradient, precision));
+                let gradient = <B as TpKernels>::convert(gradient, precision);
+                let mut handle = Autodiff::<B>::from_inner(gradient.clone());
+                handle.node = parent;
+                add_in_place::<B>(grads, &handle, |sum| match sum {
+                    Some(sum) => B::add(sum, gradient),
+                    None => gradient,
+                });
             }
         }
     }
+}
+
+/// Registers the gradient that `add` makes of what the node of `handle` has so far, the sum that was
+/// lent for it or another gradient: in its memory, where registering a second one would add both in
+/// a third.
+fn add_in_place<B: Backend>(
+    grads: &mut Gradients,
+    handle: &FloatTensor<Autodiff<B>>,
+    add: impl FnOnce(Option<FloatTensor<B>>) -> FloatTensor<B>,
+) {
+    let id = handle.node.id;
+    let sum = grads.remove::<B>(handle).or_else(|| running_sums::take(id.value));
+    grads.register::<B>(id, add(sum));
 }
 
 /// Gives each tracked parent the gradient that `gradients` makes of (state, output's gradient).

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, TensorPrimitive};
 
-use super::{Activation, Precision, TpBackend};
+use super::{Activation, AttentionSettings, Precision, TpBackend};
 use crate::parallel::random::DropoutMask;
 
 /// `(x - mean) / √(variance + epsilon) · gain + bias` over the last dimension.
@@ -24,6 +24,17 @@ pub fn convert<B: TpBackend, const D: usize>(
         return tensor;
     }
     wrap(B::convert(unwrap(tensor), precision))
+}
+
+/// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may add
+/// to it in place: the gradient that it then finds is the new sum.
+pub fn lend_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>, sum: Tensor<B, D>) {
+    B::lend_sum(unwrap(parameter), unwrap(sum));
+}
+
+/// The sum that was lent for a parameter, where the backward pass has not added to it.
+pub fn reclaim_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>) -> Option<Tensor<B, D>> {
+    B::reclaim_sum(unwrap(parameter)).map(wrap)
 }
 
 /// A number, 0, whose backward pass begins with `gradient` at `output`: it goes on where another
@@ -54,6 +65,15 @@ pub fn matmul<B: TpBackend, const D: usize>(
     alpha: f64,
 ) -> Tensor<B, D> {
     wrap(B::matmul(unwrap(lhs), unwrap(rhs), alpha))
+}
+
+/// `input · weight + bias`, in the precision of `input`, to which `weight` is rounded.
+pub fn linear<B: TpBackend>(
+    input: Tensor<B, 3>,
+    weight: Tensor<B, 2>,
+    bias: Option<Tensor<B, 1>>,
+) -> Tensor<B, 3> {
+    wrap(B::fused_linear(unwrap(input), unwrap(weight), bias.map(unwrap)))
 }
 
 /// `input + bias`.
@@ -88,14 +108,19 @@ pub fn dropout<B: TpBackend>(input: Tensor<B, 3>, mask: Option<DropoutMask>) -> 
     }
 }
 
-/// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch, heads,
-/// seq, seq]`.
-pub fn causal_softmax<B: TpBackend>(
-    scores: Tensor<B, 4>,
-    scale: f64,
-    mask: Option<DropoutMask>,
-) -> Tensor<B, 4> {
-    wrap(B::causal_softmax(unwrap(scores), scale, mask))
+/// `dropout(softmax(scale · Q Kᵀ)) V` for each head, over the keys that each query sees.
+///
+/// `query_key_value` is `[batch, seq, 3 · heads · head_size]`: the queries of all heads, their
+/// keys, their values. Returns `[batch, seq, heads · head_size]`.
+///
+/// # Panics
+///
+/// When sizes disagree.
+pub fn attention<B: TpBackend>(
+    query_key_value: Tensor<B, 3>,
+    settings: AttentionSettings,
+) -> Tensor<B, 3> {
+    wrap(B::fused_attention(unwrap(query_key_value), settings))
 }
 
 fn unwrap<B: TpBackend, const D: usize>(tensor: Tensor<B, D>) -> B::FloatTensorPrimitive {

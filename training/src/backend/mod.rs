@@ -13,18 +13,21 @@
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
 //! hand-written backward passes.
 
+mod attention;
 mod autodiff;
 pub mod cpu;
 mod functions;
 mod incremental;
 mod precision;
+mod running_sums;
 
+pub use attention::{AttentionSettings, VisibleKeys};
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
-    bias_add, bias_dropout_add, bias_gelu, causal_softmax, convert, dropout, layer_norm, matmul,
-    with_gradient, with_gradients,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, lend_sum,
+    linear, matmul, reclaim_sum, with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -77,6 +80,22 @@ pub trait TpBackend: Backend {
     /// of what it belongs to: that of a weight of `f32` is not rounded at all.
     fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self>;
 
+    /// `input · weight + bias`, of `input` `[…, k]` and `weight` `[k, n]`, in the precision of
+    /// `input`, to which `weight` is rounded. Products are added up in `f32` and rounded once, after
+    /// the bias; the gradients of weight and bias are not rounded.
+    fn fused_linear(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
+
+    /// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may
+    /// add to it in place: the gradient that it then finds is the new sum.
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>);
+
+    /// The sum that was lent for a parameter, where the backward pass has not added to it.
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>>;
+
     /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
     /// begins that goes on with what another one found.
     fn with_gradients<const N: usize>(
@@ -106,12 +125,13 @@ pub trait TpBackend: Backend {
     /// Dropout by key on `[batch, seq, hidden]`.
     fn dropout(input: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// `dropout(softmax(scale · scores))` over the keys at or before each query, on `[batch,
-    /// heads, seq, seq]`; later keys get 0.
-    fn causal_softmax(
-        scores: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    /// `dropout(softmax(scale · Q Kᵀ)) V` for each head, over the keys that each query sees.
+    ///
+    /// `query_key_value` is `[batch, seq, 3 · heads · head_size]`: the queries of all heads, their
+    /// keys, their values. Returns `[batch, seq, heads · head_size]`.
+    fn fused_attention(
+        query_key_value: FloatTensor<Self>,
+        settings: AttentionSettings,
     ) -> FloatTensor<Self>;
 
     /// The rows of `weight` `[rows, hidden]` for `tokens` `[batch, seq]`; 0 for tokens outside of
@@ -208,11 +228,31 @@ pub trait TpKernels: Backend {
         precision: Precision,
     ) -> FloatTensor<Self>;
 
+    /// Forward of [`TpBackend::fused_linear`].
+    fn linear_forward(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
+
+    /// Gradient of a linear layer's input, in the precision of `gradient`.
+    fn linear_input_gradient(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// Gradient of a linear layer's weight in `f32`, plus `sum`, whose memory it takes.
+    fn linear_weight_gradient(
+        input: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        sum: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self>;
+
     /// Forward of [`TpBackend::bias_add`].
     fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Gradients of (input, bias).
-    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2];
+    /// Gradient of a bias that was added along the last dimension: the sum of all rows, in `f32`.
+    fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self>;
 
     /// Forward of [`TpBackend::bias_gelu`].
     fn bias_gelu_forward(
@@ -246,18 +286,18 @@ pub trait TpKernels: Backend {
     /// Forward of [`TpBackend::dropout`], and its backward: both multiply by the mask.
     fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// Forward of [`TpBackend::causal_softmax`] without dropout.
-    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self>;
+    /// Forward of [`TpBackend::fused_attention`]. Returns beside the context what the backward kernel
+    /// wants to know of each query and head, in `f32`, in an order of the device's own.
+    fn attention_forward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+    ) -> [FloatTensor<Self>; 2];
 
-    /// Dropout on attention probabilities `[batch, heads, seq, seq]`, of which only the keys at
-    /// or before each query are not 0.
-    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
-
-    /// Gradient of the scores, from the probabilities before dropout.
-    fn causal_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    /// Gradient of `query_key_value`, from that of the context.
+    fn attention_backward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+        normalizers: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
@@ -289,6 +329,9 @@ pub trait TpKernels: Backend {
         extras: HeadExtras,
     ) -> HeadOutput<Self>;
 
+    /// `sum + addend`, in the memory of `sum`.
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// `tensor` times the one number that `factor` `[1]` holds.
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self>;
 }
@@ -319,6 +362,23 @@ impl<B: TpKernels> TpBackend for B {
     fn matmul(lhs: FloatTensor<B>, rhs: FloatTensor<B>, alpha: f64) -> FloatTensor<B> {
         let precision = Precision::of(lhs.dtype());
         B::multiply(lhs, <B as TpKernels>::convert(rhs, precision), alpha, precision)
+    }
+
+    fn fused_linear(
+        input: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        bias: Option<FloatTensor<B>>,
+    ) -> FloatTensor<B> {
+        B::linear_forward(input, weight, bias)
+    }
+
+    /// There is no backward pass that could add to it.
+    fn lend_sum(_parameter: FloatTensor<B>, _sum: FloatTensor<B>) {
+        panic!("a device without a graph has no backward pass");
+    }
+
+    fn reclaim_sum(_parameter: FloatTensor<B>) -> Option<FloatTensor<B>> {
+        None
     }
 
     /// There is no backward pass for it to begin.
@@ -355,16 +415,12 @@ impl<B: TpKernels> TpBackend for B {
         B::apply_dropout(input, mask)
     }
 
-    fn causal_softmax(
-        scores: FloatTensor<B>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn fused_attention(
+        query_key_value: FloatTensor<B>,
+        settings: AttentionSettings,
     ) -> FloatTensor<B> {
-        let probabilities = B::causal_softmax_forward(scores, scale);
-        match mask {
-            Some(mask) => B::causal_dropout(probabilities, mask),
-            None => probabilities,
-        }
+        let [context, _] = B::attention_forward(query_key_value, &settings);
+        context
     }
 
     fn masked_lookup(

@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 
 use super::Gpt2Config;
 use crate::backend::{
-    IncrementalKernels, KeyValueShape, Precision, TpBackend, cached_attention, causal_softmax,
-    matmul,
+    AttentionSettings, IncrementalKernels, KeyValueShape, TpBackend, VisibleKeys, attention,
+    cached_attention,
 };
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
@@ -69,37 +69,20 @@ impl<B: TpBackend> SelfAttention<B> {
         input: Tensor<B, 3>,
         dropout_key: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
-        let [query, key, value] = self.split_heads(self.query_key_value.forward(input));
-        let [batch, heads, seq, head_size] = query.dims();
-
-        // Scores of 16 bits are scaled before they are rounded: those of f16 could overflow.
-        let scale = (head_size as f64).powf(-0.5);
-        let (alpha, scale) = match Precision::of(query.dtype()) {
-            Precision::F32 => (1.0, scale),
-            Precision::Bf16 | Precision::F16 => (scale, 1.0),
-        };
-        let scores = matmul(query, key.swap_dims(2, 3), alpha); // [batch, heads, seq, seq]
+        let query_key_value = self.query_key_value.forward(input);
         let mask = self.attention_dropout.mask(dropout_key);
-        let mask = mask.map(|mask| mask.with_first_head(self.heads.first));
-        let attention_probs = causal_softmax(scores, scale, mask);
-
-        let context = matmul(attention_probs, value, 1.0); // [batch, heads, seq, head_size]
-        let context = context.swap_dims(1, 2).reshape([batch, seq, heads * head_size]);
+        let settings = AttentionSettings {
+            heads: self.heads.count,
+            scale: self.scale(),
+            visible: VisibleKeys::Causal,
+            mask: mask.map(|mask| mask.with_first_head(self.heads.first)),
+        };
+        let context = attention(query_key_value, settings);
         self.dense.forward_onto(residual, context, self.output_dropout.mask(dropout_key))
     }
 
-    /// `[batch, seq, 3 · heads · head_size]`, with queries, keys and values side by side, as three
-    /// tensors `[batch, heads, seq, head_size]`.
-    fn split_heads(&self, query_key_value: Tensor<B, 3>) -> [Tensor<B, 4>; 3] {
-        let [batch, seq, _] = query_key_value.dims();
-        let width = self.heads.count * self.head_size;
-        [0, 1, 2].map(|block| {
-            query_key_value
-                .clone()
-                .slice([0..batch, 0..seq, block * width..(block + 1) * width])
-                .reshape([batch, seq, self.heads.count, self.head_size])
-                .swap_dims(1, 2)
-        })
+    fn scale(&self) -> f64 {
+        (self.head_size as f64).powf(-0.5)
     }
 }
 
@@ -124,8 +107,7 @@ impl<B: IncrementalKernels> SelfAttention<B> {
         key_values: &mut B::KeyValues,
     ) -> Tensor<B, 3> {
         let query_key_value = self.query_key_value.forward_by_row(input);
-        let scale = (self.head_size as f64).powf(-0.5);
-        let context = cached_attention(query_key_value, key_values, scale);
+        let context = cached_attention(query_key_value, key_values, self.scale());
         self.dense.forward_onto_by_row(residual, context)
     }
 }

@@ -1,4 +1,4 @@
-//! AdamW: Adam with decoupled weight decay, in one pass over each parameter.
+//! AdamW: Adam with decoupled weight decay, in one pass over all parameters.
 //!
 //! With gradient `g` (already clipped), step `t` from 1 and learning rate `η`:
 //!
@@ -9,16 +9,21 @@
 //!
 //! `λ` is 0 for biases and layer norms; the parameter table says which. Powers of `β` are taken in
 //! `f64`: `1 - 0.999¹` in `f32` is off by 1e-5. Update, decay, clipping factor and both moments
-//! share one pass over memory, which is what an optimizer step costs. This is the form of PyTorch's
-//! `AdamW` and of apex's `FusedAdam`.
+//! share one pass over memory, which is what an optimizer step costs: 28 bytes for each number, 15 ms
+//! for 30 million on two cores that move 55 GB a second. This is the form of PyTorch's `AdamW` and of
+//! apex's `FusedAdam`.
+//!
+//! The chunks of all parameters are shared out to the threads in one go, since most parameters are
+//! small. Nothing is fused into one rounding, so that every processor finds the same bits.
 
 use burn::module::{AutodiffModule, ModuleMapper, Param};
-use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::GradientBuffer;
+use crate::backend::cpu::vector::{Vector, vectorized};
 use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
 
@@ -160,12 +165,23 @@ impl AdamW {
     {
         self.step += 1;
         let update = Update::new(&self.config, lr, clip, self.step);
-        let mut mapper =
-            StepMapper { optimizer: self, update, gradients, path: Vec::new(), visited: 0 };
-        let model = model.map(&mut mapper);
-        let visited = mapper.visited;
-        assert_eq!(visited, self.slots.len(), "the model has as many parameters as its table");
-        model
+        let mut walk = WeightWalk {
+            index: &self.index,
+            path: Vec::new(),
+            weights: self.slots.iter().map(|_| None).collect(),
+        };
+        let model = model.map(&mut walk);
+        let taken = walk.weights.iter_mut().zip(gradients.parameters()).zip(&mut self.slots);
+        update.apply_all(taken.map(|((weights, gradient), slot)| {
+            let weights = weights.as_mut().expect("the model has all parameters of its table");
+            Parameter {
+                weights: weights.as_mut_slice().expect("parameters are f32"),
+                gradient,
+                moments: &mut slot.moments,
+                decays: slot.decays,
+            }
+        }));
+        model.map(&mut walk)
     }
 }
 
@@ -198,61 +214,88 @@ impl Update {
         }
     }
 
-    /// Updates one parameter's slice and its moments; `decays` says whether weight decay applies.
+    /// Updates one parameter.
     ///
     /// # Panics
     ///
-    /// When the slices differ in length.
-    pub fn apply(
-        &self,
-        weights: &mut [f32],
-        gradient: &[f32],
-        moments: &mut Moments,
-        decays: bool,
-    ) {
-        /// Elements per task: 256 KiB of each of the four arrays.
-        const CHUNK: usize = 1 << 16;
+    /// When its slices differ in length.
+    pub fn apply(&self, parameter: Parameter<'_>) {
+        self.apply_all([parameter]);
+    }
+
+    /// Updates all `parameters`, on all threads.
+    ///
+    /// # Panics
+    ///
+    /// When the slices of one differ in length.
+    pub fn apply_all<'a>(&self, parameters: impl IntoIterator<Item = Parameter<'a>>) {
+        let chunks: Vec<Chunk<'_>> =
+            parameters.into_iter().flat_map(|parameter| self.chunks_of(parameter)).collect();
+        let vector = Vector::best();
+        chunks.into_par_iter().for_each(|chunk| apply_to_chunk(vector, self, chunk));
+    }
+
+    fn chunks_of<'a>(&self, parameter: Parameter<'a>) -> impl Iterator<Item = Chunk<'a>> {
+        /// Numbers per task: 64 KiB of each of the four arrays.
+        const CHUNK: usize = 1 << 14;
+        let Parameter { weights, gradient, moments, decays } = parameter;
         assert_eq!(weights.len(), gradient.len(), "one gradient per weight");
         assert_eq!(weights.len(), moments.exp_avg.len(), "one moment per weight");
         let keep = if decays { self.keep } else { 1.0 };
         weights
-            .par_chunks_mut(CHUNK)
-            .zip(gradient.par_chunks(CHUNK))
-            .zip(moments.exp_avg.par_chunks_mut(CHUNK))
-            .zip(moments.exp_avg_sq.par_chunks_mut(CHUNK))
-            .for_each(|(((weights, gradient), exp_avg), exp_avg_sq)| {
-                self.apply_chunk(weights, gradient, exp_avg, exp_avg_sq, keep);
-            });
+            .chunks_mut(CHUNK)
+            .zip(gradient.chunks(CHUNK))
+            .zip(moments.exp_avg.chunks_mut(CHUNK).zip(moments.exp_avg_sq.chunks_mut(CHUNK)))
+            .map(move |((weights, gradient), (m, v))| Chunk { weights, gradient, m, v, keep })
     }
+}
 
-    fn apply_chunk(
-        &self,
-        weights: &mut [f32],
-        gradient: &[f32],
-        exp_avg: &mut [f32],
-        exp_avg_sq: &mut [f32],
-        keep: f32,
-    ) {
-        let moments = exp_avg.iter_mut().zip(exp_avg_sq);
-        for ((weight, gradient), (m, v)) in weights.iter_mut().zip(gradient).zip(moments) {
-            let g = gradient * self.clip;
-            *m += (g - *m) * self.one_minus_beta1;
-            *v = *v * self.beta2 + g * g * self.one_minus_beta2;
-            let denominator = v.sqrt() * self.second_moment_scale + self.eps;
-            *weight = *weight * keep - self.step_size * (*m / denominator);
+/// One parameter, to be updated: this rank's slice, flat.
+#[derive(Debug)]
+pub struct Parameter<'a> {
+    /// Its numbers.
+    pub weights: &'a mut [f32],
+    /// Their gradient, before clipping.
+    pub gradient: &'a [f32],
+    /// Its moments.
+    pub moments: &'a mut Moments,
+    /// Whether weight decay applies.
+    pub decays: bool,
+}
+
+/// What one task updates: a part of one parameter.
+struct Chunk<'a> {
+    weights: &'a mut [f32],
+    gradient: &'a [f32],
+    m: &'a mut [f32],
+    v: &'a mut [f32],
+    /// What weight decay leaves of a weight.
+    keep: f32,
+}
+
+vectorized! {
+    fn apply_to_chunk(update: &Update, chunk: Chunk<'_>) {
+        let moments = chunk.m.iter_mut().zip(chunk.v);
+        let weights = chunk.weights.iter_mut().zip(chunk.gradient);
+        for ((weight, gradient), (m, v)) in weights.zip(moments) {
+            let g = gradient * update.clip;
+            *m += (g - *m) * update.one_minus_beta1;
+            *v = *v * update.beta2 + g * g * update.one_minus_beta2;
+            let denominator = v.sqrt() * update.second_moment_scale + update.eps;
+            *weight = *weight * chunk.keep - update.step_size * (*m / denominator);
         }
     }
 }
 
-struct StepMapper<'a> {
-    optimizer: &'a mut AdamW,
-    update: Update,
-    gradients: &'a GradientBuffer,
+/// Takes the weights out of a model on its first walk and puts them back on its second.
+struct WeightWalk<'a> {
+    index: &'a ParameterIndex,
     path: Vec<String>,
-    visited: usize,
+    /// What was taken, in the order of the parameter table.
+    weights: Vec<Option<TensorData>>,
 }
 
-impl<B: AutodiffBackend> ModuleMapper<B> for StepMapper<'_> {
+impl<B: AutodiffBackend> ModuleMapper<B> for WeightWalk<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -262,15 +305,16 @@ impl<B: AutodiffBackend> ModuleMapper<B> for StepMapper<'_> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let index = self.optimizer.index.of(&self.path);
-        let slot = &mut self.optimizer.slots[index];
-        self.visited += 1;
+        let place = &mut self.weights[self.index.of(&self.path)];
         let (id, tensor, mapper) = param.consume();
         let device = tensor.device();
-        let mut data = tensor.inner().into_data();
-        let weights = data.as_mut_slice::<f32>().expect("parameters are f32");
-        self.update.apply(weights, self.gradients.parameter(index), &mut slot.moments, slot.decays);
-        let tensor = Tensor::from_inner(Tensor::from_data(data, &device)).require_grad();
+        let tensor = match place.take() {
+            None => {
+                *place = Some(tensor.inner().into_data());
+                Tensor::zeros([1; D], &device)
+            }
+            Some(weights) => Tensor::from_inner(Tensor::from_data(weights, &device)).require_grad(),
+        };
         Param::from_mapped_value(id, tensor, mapper)
     }
 }

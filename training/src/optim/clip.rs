@@ -10,6 +10,7 @@
 use rayon::prelude::*;
 
 use crate::TrainError;
+use crate::backend::cpu::vector::{Vector, vectorized};
 use crate::parallel::TensorParallelGroup;
 use crate::parallel::collective::sum_exactly;
 use crate::parameters::{ParameterSpec, Split};
@@ -33,12 +34,19 @@ pub fn grad_norm<'a>(
     specs: &[ParameterSpec],
     group: &TensorParallelGroup,
 ) -> Result<f64, TrainError> {
+    let blocks: Vec<(&[f32], bool)> = gradients
+        .zip(specs)
+        .flat_map(|(gradient, spec)| {
+            let is_split = spec.split != Split::Replicated;
+            gradient.chunks(BLOCK).map(move |block| (block, is_split))
+        })
+        .collect();
+    let vector = Vector::best();
+    let sums: Vec<f64> =
+        blocks.par_iter().map(|(block, _)| block_sum_of_squares(vector, block)).collect();
     let (mut replicated, mut split) = (0.0, 0.0);
-    for (gradient, spec) in gradients.zip(specs) {
-        match spec.split {
-            Split::Replicated => replicated += sum_of_squares(gradient),
-            Split::Dim { .. } | Split::Vocabulary => split += sum_of_squares(gradient),
-        }
+    for ((_, is_split), sum) in blocks.into_iter().zip(sums) {
+        *(if is_split { &mut split } else { &mut replicated }) += sum;
     }
     let [split] = sum_exactly(group.collective(), "grad_norm", [split])?;
     Ok((replicated + split).sqrt())
@@ -50,11 +58,26 @@ pub fn clip_coefficient(norm: f64, max_norm: f64) -> f64 {
     (max_norm / (norm + NORM_EPSILON)).min(1.0)
 }
 
-/// `Σ x²` in `f64`, in an order that depends on the length alone.
-pub fn sum_of_squares(values: &[f32]) -> f64 {
-    let block_sums: Vec<f64> = values
-        .par_chunks(BLOCK)
-        .map(|block| block.iter().map(|&value| f64::from(value) * f64::from(value)).sum())
-        .collect();
-    block_sums.iter().sum()
+vectorized! {
+    /// `Σ x²` in `f64`, always in the same order.
+    fn block_sum_of_squares(block: &[f32]) -> f64 {
+        /// Partial sums that do not wait for each other.
+        const LANES: usize = 32;
+        let mut lanes = [0.0; LANES];
+        let (chunks, rest) = block.as_chunks::<LANES>();
+        for chunk in chunks {
+            for (lane, &value) in lanes.iter_mut().zip(chunk) {
+                let value = f64::from(value);
+                *lane += value * value;
+            }
+        }
+        let mut total = 0.0;
+        for lane in lanes {
+            total += lane;
+        }
+        for &value in rest {
+            total += f64::from(value) * f64::from(value);
+        }
+        total
+    }
 }

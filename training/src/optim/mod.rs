@@ -12,8 +12,8 @@ pub mod gradients;
 pub mod loss_scale;
 pub mod schedule;
 
-pub use adamw::{AdamW, AdamWConfig, Moments, Update};
-pub use clip::{clip_coefficient, grad_norm, sum_of_squares};
+pub use adamw::{AdamW, AdamWConfig, Moments, Parameter, Update};
+pub use clip::{clip_coefficient, grad_norm};
 pub use gradients::GradientBuffer;
 pub use loss_scale::{DynamicLossScaler, LossScaleConfig, LossScalerState};
 pub use schedule::{Decay, LrSchedule, ScheduleConfig, ScheduleRule};

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use super::mappings::{Region, copy_to_region, reduce_from_region};
 use super::random::DropoutMask;
 use crate::backend::{
-    IncrementalKernels, TpBackend, bias_add, bias_dropout_add, matmul, row_product,
+    IncrementalKernels, TpBackend, bias_add, bias_dropout_add, linear, row_product,
 };
 use crate::error::TrainError;
 use crate::parameters::ParameterLoader;
@@ -91,7 +91,8 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     ///
     /// When shapes disagree, or in the backward pass when another rank of the group has failed.
     pub fn forward(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        bias_add(self.product(input), self.bias.val())
+        let input = copy_to_region(input, &self.region);
+        linear(input, self.weight.val(), Some(self.bias.val()))
     }
 
     /// `X A_i` without the bias, for a following operation that adds it on the way.
@@ -100,7 +101,7 @@ impl<B: TpBackend> ColumnParallelLinear<B> {
     ///
     /// As [`forward`](Self::forward).
     pub fn product(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        matrix_product(copy_to_region(input, &self.region), self.weight.val())
+        linear(copy_to_region(input, &self.region), self.weight.val(), None)
     }
 }
 
@@ -220,7 +221,7 @@ impl<B: TpBackend> RowParallelLinear<B> {
 
     /// The sum of all ranks' `X_i A_i`.
     fn reduced_product(&self, input: Tensor<B, 3>) -> Tensor<B, 3> {
-        reduce_from_region(matrix_product(input, self.weight.val()), &self.region)
+        reduce_from_region(linear(input, self.weight.val(), None), &self.region)
     }
 }
 
@@ -234,14 +235,4 @@ impl<B: IncrementalKernels> RowParallelLinear<B> {
         let product = reduce_from_region(row_product(input, self.weight.val()), &self.region);
         bias_dropout_add(product, self.bias.val(), residual, None)
     }
-}
-
-/// `[batch, seq, k] × [k, n]` as one matrix product over all positions, of a weight that is rounded
-/// to the precision of the input.
-///
-/// A batched product would multiply each sample on its own, and its backward pass would make one
-/// weight gradient for each sample before adding them up.
-fn matrix_product<B: TpBackend>(input: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
-    let ([batch, seq, width], [_, columns]) = (input.dims(), weight.dims());
-    matmul(input.reshape([batch * seq, width]), weight, 1.0).reshape([batch, seq, columns])
 }

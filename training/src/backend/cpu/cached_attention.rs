@@ -7,8 +7,8 @@
 
 use rayon::prelude::*;
 
-use super::causal_softmax::softmax;
 use super::row_product::add_rows;
+use super::softmax::softmax;
 use super::vector::Vector;
 use crate::backend::KeyValueShape;
 

@@ -83,8 +83,10 @@ vectorized! {
         let mut block = ((first + lead) / 4) as u32;
         let (tiles, rest) = aligned.as_chunks_mut::<TILE>();
         for tile in tiles {
-            let factors: [[f32; 4]; TILE / 4] =
-                std::array::from_fn(|i| mask.factors(sample, head, block + i as u32));
+            let mut factors = [[0.0; 4]; TILE / 4];
+            for (i, factors) in factors.iter_mut().enumerate() {
+                *factors = mask.factors(sample, head, block + i as u32);
+            }
             for (value, factor) in tile.iter_mut().zip(factors.as_flattened()) {
                 *value *= factor;
             }

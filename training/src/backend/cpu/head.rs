@@ -16,6 +16,7 @@
 
 use rayon::prelude::*;
 
+use super::buffers::{self, Buffer};
 use super::matrix::{Matrix, Write, multiply};
 use super::vector::{Vector, exp_and_sum, max, vectorized};
 use crate::backend::HeadExtras;
@@ -48,9 +49,9 @@ pub struct HeadResult {
     /// The token with the largest logit of every row, the lowest of several.
     pub predictions: Option<Vec<u32>>,
     /// This rank's share of the weighted sum's gradient for the hidden states.
-    pub hidden_gradient: Option<Vec<f32>>,
+    pub hidden_gradient: Option<Buffer>,
     /// The weighted sum's gradient for the table.
-    pub table_gradient: Option<Vec<f32>>,
+    pub table_gradient: Option<Buffer>,
 }
 
 /// Losses of all rows, and the extras that are asked for.
@@ -68,11 +69,16 @@ pub fn head(
     let mut result = HeadResult {
         row_losses: Vec::with_capacity(rows),
         predictions: extras.predictions.then(|| Vec::with_capacity(rows)),
-        hidden_gradient: extras.hidden_gradient.then(|| vec![0.0; rows * head.width]),
-        table_gradient: extras.weight_gradient.then(|| vec![0.0; head.table.len()]),
+        hidden_gradient: extras.hidden_gradient.then(|| buffers::take(rows * head.width)),
+        table_gradient: extras.weight_gradient.then(|| buffers::take(head.table.len())),
     };
-    let mut logits = vec![0.0; CHUNK_ROWS.min(rows) * scored];
-    let mut scaled = vec![0.0; CHUNK_ROWS.min(rows) * head.width];
+    let mut logits = buffers::take(CHUNK_ROWS.min(rows) * scored);
+    let mut scaled = buffers::take(CHUNK_ROWS.min(rows) * head.width);
+    if let Some(gradient) = &mut result.table_gradient {
+        // No row of the batch writes to what is only padding; without a row, nothing to anything.
+        let written = if rows == 0 { 0 } else { table.len() };
+        gradient[written..].fill(0.0);
+    }
 
     for first in (0..rows).step_by(CHUNK_ROWS) {
         let chunk = first..rows.min(first + CHUNK_ROWS);
@@ -123,7 +129,9 @@ fn score(hidden: &[f32], table: &[f32], width: usize, logits: &mut [f32]) {
 
 /// `gradient` = `d · table`.
 fn hidden_gradient(d: &[f32], table: &[f32], width: usize, gradient: &mut [f32]) {
-    if !table.is_empty() {
+    if table.is_empty() {
+        gradient.fill(0.0);
+    } else {
         let d = Matrix::new(d, table.len() / width);
         multiply(d, Matrix::new(table, width), gradient, Write::Replace);
     }

@@ -23,6 +23,9 @@ pub fn forward(
 }
 
 /// Adds the rows of `gradient` to those of `table_gradient`.
+///
+/// Each task looks for the tokens of its own rows of the table: most rows have none, and what a row
+/// gets is added in the same order by any number of threads.
 pub fn backward(
     gradient: &[f32],
     tokens: &[usize],
@@ -30,11 +33,19 @@ pub fn backward(
     width: usize,
     table_gradient: &mut [f32],
 ) {
-    for (gradient, &token) in gradient.chunks_exact(width).zip(tokens) {
-        let Some(row) = vocabulary.row(token) else { continue };
-        let sums = &mut table_gradient[row * width..][..width];
-        for (sum, value) in sums.iter_mut().zip(gradient) {
-            *sum += value;
+    /// Tasks for each call.
+    const TASKS: usize = 16;
+    let rows: Vec<Option<usize>> = tokens.iter().map(|&token| vocabulary.row(token)).collect();
+    let rows_per_task = vocabulary.rows.div_ceil(TASKS).max(1);
+    let tasks = table_gradient.par_chunks_mut(rows_per_task * width).enumerate();
+    tasks.for_each(|(task, sums)| {
+        let own = task * rows_per_task..(task + 1) * rows_per_task;
+        for (gradient, row) in gradient.chunks_exact(width).zip(&rows) {
+            let Some(row) = row.filter(|row| own.contains(row)) else { continue };
+            let sums = &mut sums[(row - own.start) * width..][..width];
+            for (sum, value) in sums.iter_mut().zip(gradient) {
+                *sum += value;
+            }
         }
-    }
+    });
 }

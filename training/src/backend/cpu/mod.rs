@@ -1,35 +1,45 @@
 //! The kernels of the CPU: one a file, plain loops over slices, shared out to threads by rows.
 //!
 //! They compute in `f32`. What comes in `bf16` or `f16` is widened first, and what leaves is rounded
-//! to the type that came in: here, so that no kernel knows of it.
+//! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
+//! memory is used again.
 
+pub mod add;
+pub mod attention;
 pub mod bias_add;
 pub mod bias_gelu;
+pub mod buffers;
 pub mod cached_attention;
-pub mod causal_softmax;
 mod column_sums;
 pub mod convert;
 pub mod dropout;
 pub mod gemm;
 pub mod head;
 pub mod layer_norm;
+pub mod linear;
 pub mod lookup;
 pub mod matrix;
 pub mod row_product;
+pub mod scale;
+pub mod softmax;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
-use burn::tensor::{FloatDType, Shape, TensorData};
+use burn::tensor::{FloatDType, Shape};
 use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
 
+use self::attention::Attention;
+use self::buffers::Buffer;
 use self::cached_attention::KeyValues;
-use self::causal_softmax::AttentionShape;
 use self::column_sums::column_sums;
 use self::convert::convert;
+use self::matrix::Write;
 use self::vector::Vector;
 use super::{
-    Activation, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape, Precision, TpKernels,
+    Activation, AttentionSettings, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape,
+    Precision, TpKernels,
 };
 use crate::parallel::collective::{Message, ReduceOp};
 use crate::parallel::random::DropoutMask;
@@ -46,8 +56,7 @@ impl TpKernels for Flex {
         }
         let (shape, precision) = (partial.shape(), Precision::of(partial.dtype()));
         // As a vector of its own, which the ranks show each other without a copy; added up in f32.
-        let values = convert(partial, FloatDType::F32).into_data().into_vec::<f32>();
-        let mut values = values.expect("a tensor of f32");
+        let mut values = copy_of(&Values::of(&partial)).into_vec();
         let message = Message { name, number_bytes: precision.bytes() };
         group.all_reduce(message, &mut values, ReduceOp::Sum);
         convert(tensor(values, shape), precision.dtype())
@@ -61,7 +70,7 @@ impl TpKernels for Flex {
     ) -> FloatTensor<Self> {
         let precision = Precision::of(input.dtype());
         let (input, gain, bias) = (Values::of(&input), Values::of(&gain), Values::of(&bias));
-        let mut output = vec![0.0; input.len()];
+        let mut output = buffers::take(input.len());
         layer_norm::forward(Vector::best(), &input, &gain, &bias, epsilon as f32, &mut output);
         convert(tensor(output, input.shape()), precision.dtype())
     }
@@ -95,10 +104,56 @@ impl TpKernels for Flex {
         let mut product = Self::float_matmul(lhs, rhs);
         if alpha != 1.0 {
             product = in_place(product, |values| {
-                values.iter_mut().for_each(|value| *value *= alpha as f32);
+                scale::scale(Vector::best(), values, alpha as f32);
             });
         }
         convert(product, precision.dtype())
+    }
+
+    fn linear_forward(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let precision = Precision::of(input.dtype());
+        let weight = Values::of(&convert(weight, precision.dtype()));
+        let (input, bias) = (Values::of(&input), bias.map(|bias| Values::of(&bias)));
+        let (n, mut shape) = (weight.shape()[1], input.shape());
+        *last_of(&mut shape) = n;
+        let mut output = buffers::take(shape.num_elements());
+        linear::forward(&input, &weight, n, bias.as_deref(), &mut output);
+        convert(output.into_tensor(shape), precision.dtype())
+    }
+
+    fn linear_input_gradient(
+        weight: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let precision = Precision::of(gradient.dtype());
+        let weight = Values::of(&convert(weight, precision.dtype()));
+        let gradient = Values::of(&gradient);
+        let ([k, n], mut shape) = ([0, 1].map(|dim| weight.shape()[dim]), gradient.shape());
+        *last_of(&mut shape) = k;
+        let mut output = buffers::take(shape.num_elements());
+        linear::input_gradient(&gradient, &weight, n, &mut output);
+        convert(output.into_tensor(shape), precision.dtype())
+    }
+
+    fn linear_weight_gradient(
+        input: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        sum: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let (input, gradient) = (Values::of(&input), Values::of(&gradient));
+        let [k, n] = [input.width(), gradient.width()];
+        if let Some(sum) = sum {
+            return in_place(sum, |sum| {
+                linear::weight_gradient(&input, &gradient, n, sum, Write::Add);
+            });
+        }
+        let mut output = buffers::take(k * n);
+        linear::weight_gradient(&input, &gradient, n, &mut output, Write::Replace);
+        output.into_tensor(Shape::from([k, n]))
     }
 
     fn bias_add_forward(input: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -106,10 +161,10 @@ impl TpKernels for Flex {
         in_place(input, |values| bias_add::forward(Vector::best(), values, &bias))
     }
 
-    fn bias_add_backward(gradient: FloatTensor<Self>) -> [FloatTensor<Self>; 2] {
-        let width = *gradient.shape().last().expect("a tensor of at least one dimension");
-        let sums = column_sums(Vector::best(), &Values::of(&gradient), width);
-        [gradient, tensor(sums, Shape::from([width]))]
+    fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        let gradient = Values::of(&gradient);
+        let width = gradient.width();
+        tensor(column_sums(Vector::best(), &gradient, width), Shape::from([width]))
     }
 
     fn bias_gelu_forward(
@@ -172,32 +227,38 @@ impl TpKernels for Flex {
         in_place(tensor, |values| dropout::apply(Vector::best(), values, sample_len, &mask))
     }
 
-    fn causal_softmax_forward(scores: FloatTensor<Self>, scale: f64) -> FloatTensor<Self> {
-        let AttentionShape { seq, .. } = attention_shape(&scores);
-        in_place(scores, |scores| {
-            causal_softmax::forward(Vector::best(), scores, seq, scale as f32);
-        })
+    fn attention_forward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+    ) -> [FloatTensor<Self>; 2] {
+        let precision = Precision::of(query_key_value.dtype());
+        let query_key_value = Values::of(&query_key_value);
+        let [batch, seq] = [0, 1].map(|dim| query_key_value.shape()[dim]);
+        let attention = attention_of(&query_key_value, settings);
+        let (width, heads) = (attention.width(), settings.heads);
+        let mut context = buffers::take(batch * seq * width);
+        let mut normalizers = buffers::take(batch * seq * heads * 2);
+        let (pairs, _) = normalizers.as_chunks_mut();
+        attention::forward(Vector::best(), attention, &mut context, pairs);
+        let context = tensor(context, Shape::from([batch, seq, width]));
+        let normalizers = tensor(normalizers, Shape::from([batch, seq, heads, 2]));
+        [convert(context, precision.dtype()), normalizers]
     }
 
-    fn causal_dropout(probabilities: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
-        let shape = attention_shape(&probabilities);
-        in_place(probabilities, |probabilities| {
-            causal_softmax::dropout(Vector::best(), probabilities, shape, &mask);
-        })
-    }
-
-    fn causal_softmax_backward(
-        probabilities: FloatTensor<Self>,
-        scale: f64,
-        mask: Option<DropoutMask>,
+    fn attention_backward(
+        query_key_value: FloatTensor<Self>,
+        settings: &AttentionSettings,
+        normalizers: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        let shape = attention_shape(&probabilities);
-        let (probabilities, mask) = (Values::of(&probabilities), mask.as_ref());
-        in_place(gradient, |gradient| {
-            let (vector, scale) = (Vector::best(), scale as f32);
-            causal_softmax::backward(vector, &probabilities, shape, scale, mask, gradient);
-        })
+        let precision = Precision::of(query_key_value.dtype());
+        let query_key_value = Values::of(&query_key_value);
+        let [normalizers, gradient] = [&normalizers, &gradient].map(Values::of);
+        let attention = attention_of(&query_key_value, settings);
+        let mut output = buffers::take(query_key_value.len());
+        let (pairs, _) = normalizers.as_chunks();
+        attention::backward(Vector::best(), attention, pairs, &gradient, &mut output);
+        convert(tensor(output, query_key_value.shape()), precision.dtype())
     }
 
     fn lookup_forward(
@@ -207,7 +268,7 @@ impl TpKernels for Flex {
     ) -> FloatTensor<Self> {
         let [batch, seq] = [tokens.shape()[0], tokens.shape()[1]];
         let width = weight.shape()[1];
-        let mut output = vec![0.0; batch * seq * width];
+        let mut output = buffers::take(batch * seq * width);
         let (table, tokens) = (Values::of(&weight), token_ids(tokens));
         lookup::forward(&table, &tokens, vocabulary, width, &mut output);
         tensor(output, Shape::from([batch, seq, width]))
@@ -252,12 +313,17 @@ impl TpKernels for Flex {
         }
     }
 
+    fn add(sum: FloatTensor<Self>, addend: FloatTensor<Self>) -> FloatTensor<Self> {
+        let addend = Values::of(&addend);
+        in_place(sum, |sum| add::add(Vector::best(), sum, &addend))
+    }
+
     fn scale(tensor: FloatTensor<Self>, factor: &FloatTensor<Self>) -> FloatTensor<Self> {
         let factor = Values::of(factor)[0];
         if factor == 1.0 {
             return tensor;
         }
-        in_place(tensor, |values| values.iter_mut().for_each(|value| *value *= factor))
+        in_place(tensor, |values| scale::scale(Vector::best(), values, factor))
     }
 }
 
@@ -328,6 +394,11 @@ impl Values {
     fn shape(&self) -> Shape {
         self.0.shape()
     }
+
+    /// The size of the last dimension.
+    fn width(&self) -> usize {
+        *last_of(&mut self.shape())
+    }
 }
 
 impl std::ops::Deref for Values {
@@ -338,23 +409,45 @@ impl std::ops::Deref for Values {
     }
 }
 
-/// Changes the numbers of a tensor; copies them first if they are shared, strided or no `f32`.
-fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
-    let precision = Precision::of(tensor.dtype());
-    let mut data = convert(tensor, FloatDType::F32).into_data();
-    change(data.as_mut_slice().expect("a tensor of f32"));
-    convert(FlexTensor::from_data(data), precision.dtype())
+fn last_of(shape: &mut Shape) -> &mut usize {
+    shape.last_mut().expect("a tensor of at least one dimension")
 }
 
-fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
-    FlexTensor::from_data(TensorData::new(values, shape))
+/// Changes the numbers of a tensor; copies them first if they are shared, strided or no `f32`.
+fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
+    let (precision, numbers) = (Precision::of(tensor.dtype()), tensor.shape().num_elements());
+    let mut tensor = if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() };
+    tensor = convert(tensor, FloatDType::F32);
+    match tensor.try_storage_mut() {
+        Some(values) if values.len() == numbers => change(values),
+        _ => {
+            let mut values = copy_of(&Values::of(&tensor));
+            change(&mut values);
+            tensor = values.into_tensor(tensor.shape());
+        }
+    }
+    convert(tensor, precision.dtype())
+}
+
+/// A buffer with the same numbers.
+fn copy_of(values: &[f32]) -> Buffer {
+    /// Numbers per task.
+    const CHUNK: usize = 1 << 16;
+    let mut copy = buffers::take(values.len());
+    let chunks = copy.par_chunks_mut(CHUNK).zip(values.par_chunks(CHUNK));
+    chunks.for_each(|(copy, values)| copy.copy_from_slice(values));
+    copy
+}
+
+fn tensor(values: impl Into<Buffer>, shape: Shape) -> FlexTensor {
+    values.into().into_tensor(shape)
 }
 
 fn token_ids(tokens: IntTensor<Flex>) -> Vec<usize> {
     tokens.into_data().iter::<i64>().map(|token| token as usize).collect()
 }
 
-fn attention_shape(scores: &FlexTensor) -> AttentionShape {
-    let shape = scores.shape();
-    AttentionShape { heads: shape[1], seq: shape[3] }
+fn attention_of<'a>(query_key_value: &'a Values, settings: &'a AttentionSettings) -> Attention<'a> {
+    let shape = query_key_value.shape();
+    Attention::new(query_key_value, [shape[0], shape[1], shape[2]], settings)
 }

@@ -1,26 +1,29 @@
-//! Memory for panels, kept by each thread from one product to the next.
+//! Memory for the panels of a task.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
-/// Numbers of a cache line; panels begin with one.
-const LINE: usize = 64 / size_of::<f32>();
+/// Numbers of a cache line.
+pub(super) const LINE: usize = 64 / size_of::<f32>();
 
 thread_local! {
-    /// The buffers of this thread that nobody uses.
-    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    /// What the last task of this thread used, which the second cache still holds.
+    static LAST: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends `work` a buffer of `len` numbers, which hold anything.
-///
-/// The buffer is out of the thread's hands for that time: `work` may wait for other tasks, and the
-/// thread may meanwhile take up another product.
+/// Lends `work` `len` numbers that hold anything.
 pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
-    let mut buffer = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    let mut buffer = LAST.take();
     if buffer.len() < len + LINE {
-        buffer = vec![0.0; len + LINE];
+        buffer.resize(len + LINE, 0.0);
     }
-    let skipped = buffer.as_ptr().align_offset(LINE * size_of::<f32>());
-    let result = work(&mut buffer[skipped..][..len]);
-    FREE.with_borrow_mut(|free| free.push(buffer));
+    let result = work(&mut aligned(&mut buffer)[..len]);
+    LAST.set(buffer);
     result
+}
+
+/// The numbers from the first cache line that begins with `buffer` or in it: a register's worth of
+/// a panel then never lies in two.
+pub(super) fn aligned(buffer: &mut [f32]) -> &mut [f32] {
+    let skipped = buffer.as_ptr().align_offset(LINE * size_of::<f32>()).min(buffer.len());
+    &mut buffer[skipped..]
 }

@@ -7,10 +7,11 @@
 //! Both operands of a deep product could be large, so the packed one is bounded: the depth is
 //! walked in spans.
 
+use super::super::buffers;
 use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::blocks::{self, Operand, block_lines, piece_depth, pieces};
 use super::panels::Panels;
-use super::scratch::with_scratch;
+use super::scratch::{LINE, aligned};
 use super::{Kernel, Side};
 
 /// Numbers of the packed operand at most, as long as a span has one piece of the depth: 8 MiB, a
@@ -52,22 +53,22 @@ fn multiply_spans<K: Kernel>(
     let piece = piece_depth(depth);
     let span = (SHARED / shared.rows / piece).max(1) * piece;
     let room = Panels::room(width, shared.rows, span.min(depth));
-    with_scratch(room, |room| {
-        for span in pieces(depth, span) {
-            let room = &mut room[..Panels::room(width, shared.rows, span.len())];
-            pack(kernel, side, shared.part(0..shared.rows, span.clone()), room);
-            let task = Task {
-                kernel,
-                shared: Panels::new(room, width, span.len()),
-                side,
-                split: split.part(0..split.rows, span.clone()),
-                output: output.part(0..output.rows(), 0..output.columns()),
-                write: if span.start == 0 { write } else { Write::Add },
-            };
-            let lines = split.rows.div_ceil(TASKS_PER_THREAD * rayon::current_num_threads());
-            task.run(lines.min(block_lines::<K>(side.other(), depth)));
-        }
-    });
+    let mut buffer = buffers::take(room + LINE);
+    let room = aligned(&mut buffer);
+    for span in pieces(depth, span) {
+        let room = &mut room[..Panels::room(width, shared.rows, span.len())];
+        pack(kernel, side, shared.part(0..shared.rows, span.clone()), room);
+        let task = Task {
+            kernel,
+            shared: Panels::new(room, width, span.len()),
+            side,
+            split: split.part(0..split.rows, span.clone()),
+            output: output.part(0..output.rows(), 0..output.columns()),
+            write: if span.start == 0 { write } else { Write::Add },
+        };
+        let lines = split.rows.div_ceil(TASKS_PER_THREAD * rayon::current_num_threads());
+        task.run(lines.min(block_lines::<K>(side.other(), depth)));
+    }
 }
 
 /// Packs an operand on all threads.
