@@ -56,16 +56,6 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         }
     }
 
-    fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self> {
-        let output = <B as TpBackend>::matmul(lhs.primitive.clone(), rhs.primitive.clone(), alpha);
-        let saved = (lhs.primitive.clone(), rhs.primitive.clone(), alpha);
-        let nodes = [lhs.node.clone(), rhs.node.clone()];
-        match Matmul.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(saved, output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
-    }
-
     fn fused_linear(
         input: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -259,31 +249,6 @@ impl<B: TpKernels> Backward<B, 1> for Convert {
         unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
             <B as TpKernels>::convert(gradient, precision)
         });
-    }
-}
-
-#[derive(Debug)]
-struct Matmul;
-
-impl<B: TpKernels> Backward<B, 2> for Matmul {
-    /// Both factors, as they came in, and what their product was multiplied by.
-    type State = (FloatTensor<B>, FloatTensor<B>, f64);
-
-    /// `dL = α · dY · Rᵀ` and `dR = α · Lᵀ · dY`.
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<B>(&ops.node);
-        let (lhs, rhs, alpha) = ops.state;
-        let [lhs_parent, rhs_parent] = ops.parents;
-        let (precision, rhs_precision) = (Precision::of(lhs.dtype()), Precision::of(rhs.dtype()));
-        if let Some(parent) = lhs_parent {
-            let factor = B::float_transpose(<B as TpKernels>::convert(rhs, precision));
-            let found = B::multiply(gradient.clone(), factor, alpha, precision);
-            grads.register::<B>(parent.id, found);
-        }
-        if let Some(parent) = rhs_parent {
-            let found = B::multiply(B::float_transpose(lhs), gradient, alpha, rhs_precision);
-            grads.register::<B>(parent.id, found);
-        }
     }
 }
 

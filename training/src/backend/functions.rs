@@ -58,15 +58,6 @@ pub fn with_gradients<B: TpBackend, const D: usize, const E: usize>(
     ))
 }
 
-/// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
-pub fn matmul<B: TpBackend, const D: usize>(
-    lhs: Tensor<B, D>,
-    rhs: Tensor<B, D>,
-    alpha: f64,
-) -> Tensor<B, D> {
-    wrap(B::matmul(unwrap(lhs), unwrap(rhs), alpha))
-}
-
 /// `input · weight + bias`, in the precision of `input`, to which `weight` is rounded.
 pub fn linear<B: TpBackend>(
     input: Tensor<B, 3>,

@@ -22,12 +22,12 @@ mod precision;
 mod running_sums;
 
 pub use attention::{AttentionSettings, VisibleKeys};
+use burn::tensor::FloatDType;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{FloatDType, TensorMetadata};
 pub use functions::{
     attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, lend_sum,
-    linear, matmul, reclaim_sum, with_gradient, with_gradients,
+    linear, reclaim_sum, with_gradient, with_gradients,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -74,11 +74,6 @@ pub trait TpBackend: Backend {
 
     /// `tensor` rounded to `precision`, or widened to it; its gradient the other way.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
-
-    /// `alpha · lhs · rhs`, matrix by matrix, in the precision of `lhs`, to which `rhs` is rounded.
-    /// Products are added up in `f32` and rounded once; so are the gradients, each to the precision
-    /// of what it belongs to: that of a weight of `f32` is not rounded at all.
-    fn matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, alpha: f64) -> FloatTensor<Self>;
 
     /// `input · weight + bias`, of `input` `[…, k]` and `weight` `[k, n]`, in the precision of
     /// `input`, to which `weight` is rounded. Products are added up in `f32` and rounded once, after
@@ -220,14 +215,6 @@ pub trait TpKernels: Backend {
     /// `tensor` rounded to `precision`, or widened to it.
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self>;
 
-    /// `alpha · lhs · rhs`, matrix by matrix, added up in `f32` and rounded once, to `precision`.
-    fn multiply(
-        lhs: FloatTensor<Self>,
-        rhs: FloatTensor<Self>,
-        alpha: f64,
-        precision: Precision,
-    ) -> FloatTensor<Self>;
-
     /// Forward of [`TpBackend::fused_linear`].
     fn linear_forward(
         input: FloatTensor<Self>,
@@ -357,11 +344,6 @@ impl<B: TpKernels> TpBackend for B {
 
     fn convert(tensor: FloatTensor<B>, precision: Precision) -> FloatTensor<B> {
         <B as TpKernels>::convert(tensor, precision)
-    }
-
-    fn matmul(lhs: FloatTensor<B>, rhs: FloatTensor<B>, alpha: f64) -> FloatTensor<B> {
-        let precision = Precision::of(lhs.dtype());
-        B::multiply(lhs, <B as TpKernels>::convert(rhs, precision), alpha, precision)
     }
 
     fn fused_linear(

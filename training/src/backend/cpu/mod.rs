@@ -25,7 +25,7 @@ pub mod softmax;
 pub mod vector;
 
 use burn::tensor::TensorMetadata;
-use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
+use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{FloatDType, Shape};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
@@ -91,23 +91,6 @@ impl TpKernels for Flex {
 
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
         convert(tensor, precision.dtype())
-    }
-
-    /// burn's own product of `f16` adds up blocks of a few hundred in `f16`.
-    fn multiply(
-        lhs: FloatTensor<Self>,
-        rhs: FloatTensor<Self>,
-        alpha: f64,
-        precision: Precision,
-    ) -> FloatTensor<Self> {
-        let [lhs, rhs] = [lhs, rhs].map(|factor| convert(factor, FloatDType::F32));
-        let mut product = Self::float_matmul(lhs, rhs);
-        if alpha != 1.0 {
-            product = in_place(product, |values| {
-                scale::scale(Vector::best(), values, alpha as f32);
-            });
-        }
-        convert(product, precision.dtype())
     }
 
     fn linear_forward(
