@@ -7,7 +7,7 @@
 use super::super::matrix::Matrix;
 
 /// Numbers of a cache line.
-const LINE: usize = 16;
+pub(super) const CACHE_LINE: usize = 64 / size_of::<f32>();
 
 /// What is left to fetch of a block.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl<'a> Ahead<'a> {
         let end = self.pieces.rows.min(self.next + self.share);
         for piece in self.next..end {
             let start = piece * self.pieces.row_stride;
-            for number in (start..start + self.pieces.columns).step_by(LINE) {
+            for number in (start..start + self.pieces.columns).step_by(CACHE_LINE) {
                 prefetch(self.pieces.values, number);
             }
         }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::ahead::Ahead;
+use super::left::{Left, is_readable_in_place};
 use super::panels::Panels;
 use super::scratch::with_scratch;
 use super::{Kernel, Side};
@@ -18,14 +19,23 @@ const LEFT_BLOCK: usize = 48 << 10;
 /// Numbers of a packed block of the right operand at most: 512 KiB, half of the second cache.
 const RIGHT_BLOCK: usize = 128 << 10;
 
-/// An operand of a product on one thread.
+/// An operand of a product on one thread. A plain one may have more lines than the output: those
+/// that the thread will probably multiply next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand<'a> {
-    /// To be packed; its rows are its lines. There may be more lines than those of the output:
-    /// the thread will probably multiply them next.
+    /// To be packed; its rows are its lines.
     Plain(Matrix<'a>),
+    /// A left one that the kernel reads where it is.
+    InPlace(Matrix<'a>),
     /// Packed before.
     Packed(Panels<'a>),
+}
+
+/// A block of an operand, as the kernel reads it.
+#[derive(Debug, Clone, Copy)]
+enum Block<'a> {
+    Rows(Matrix<'a>),
+    Panels(Panels<'a>),
 }
 
 /// Depth of a piece of `depth`.
@@ -48,9 +58,15 @@ pub(super) fn pieces(len: usize, size: usize) -> impl Iterator<Item = Range<usiz
 }
 
 impl<'a> Operand<'a> {
+    /// A left operand, which is packed if it must be.
+    pub(super) fn left<K: Kernel>(left: Matrix<'a>) -> Self {
+        let in_place = K::READS_IN_PLACE && is_readable_in_place(left);
+        if in_place { Self::InPlace(left) } else { Self::Plain(left) }
+    }
+
     fn depth(self) -> usize {
         match self {
-            Self::Plain(lines) => lines.columns,
+            Self::Plain(lines) | Self::InPlace(lines) => lines.columns,
             Self::Packed(panels) => panels.depth,
         }
     }
@@ -68,7 +84,7 @@ impl<'a> Operand<'a> {
     fn room<K: Kernel>(self, side: Side, lines: usize) -> usize {
         match self {
             Self::Plain(_) => Panels::room(K::width(side), lines, piece_depth(self.depth())),
-            Self::Packed(_) => 0,
+            Self::InPlace(_) | Self::Packed(_) => 0,
         }
     }
 
@@ -80,7 +96,7 @@ impl<'a> Operand<'a> {
         lines: Range<usize>,
         depth: Range<usize>,
         room: &'b mut [f32],
-    ) -> Panels<'b>
+    ) -> Block<'b>
     where
         'a: 'b,
     {
@@ -88,16 +104,19 @@ impl<'a> Operand<'a> {
             Self::Plain(matrix) => {
                 let (width, len) = (K::width(side), depth.len());
                 kernel.pack(side, matrix.part(lines, depth), room, Panels::stride(width, len));
-                Panels::new(room, width, len)
+                Block::Panels(Panels::new(room, width, len))
             }
-            Self::Packed(panels) => panels.part(lines, depth),
+            Self::InPlace(matrix) => Block::Rows(matrix.part(lines, depth)),
+            Self::Packed(panels) => Block::Panels(panels.part(lines, depth)),
         }
     }
 
     /// What to fetch while `tiles` tiles with a block are multiplied: the block of the same lines
     /// that comes next, or the first of the lines that do.
     fn after(self, lines: Range<usize>, depth: Range<usize>, tiles: usize) -> Ahead<'a> {
-        let Self::Plain(matrix) = self else { return Ahead::new(None, tiles) };
+        let (Self::Plain(matrix) | Self::InPlace(matrix)) = self else {
+            return Ahead::new(None, tiles);
+        };
         let len = depth.len();
         let next = if depth.end < matrix.columns {
             Some(matrix.part(lines, depth.end..matrix.columns.min(depth.end + len)))
@@ -108,6 +127,16 @@ impl<'a> Operand<'a> {
             None
         };
         Ahead::new(next, tiles)
+    }
+}
+
+impl<'a> Block<'a> {
+    /// What the kernel multiplies for a tile of `rows`, from that many panels on.
+    fn left(self, panel: usize, rows: &Range<usize>) -> Left<'a> {
+        match self {
+            Self::Rows(matrix) => Left::Rows(matrix.part(rows.clone(), 0..matrix.columns)),
+            Self::Panels(panels) => Left::Panel(panels.panel(panel)),
+        }
     }
 }
 
@@ -152,12 +181,13 @@ pub(super) fn multiply<K: Kernel>(
 /// Multiplies packed blocks tile by tile, and calls `each_tile` before each.
 fn multiply_block<K: Kernel>(
     kernel: K,
-    left: Panels<'_>,
-    right: Panels<'_>,
+    left: Block<'_>,
+    right: Block<'_>,
     mut output: MatrixMut<'_>,
     write: Write<'_>,
     mut each_tile: impl FnMut(),
 ) {
+    let Block::Panels(right) = right else { unreachable!("a right operand is packed") };
     let (m, n) = (output.rows(), output.columns());
     let tiles = m.div_ceil(K::ROWS);
     for (j, columns) in pieces(n, K::COLUMNS).enumerate() {
@@ -168,8 +198,9 @@ fn multiply_block<K: Kernel>(
         for (i, rows) in pieces(m, K::ROWS).enumerate() {
             each_tile();
             let next = next.next().unwrap_or_default();
+            let left = left.left(i, &rows);
             let output = output.part(rows, columns.clone());
-            kernel.multiply(left.panel(i), right.panel(j), next, output, write);
+            kernel.multiply(left, right.panel(j), next, output, write);
         }
     }
 }

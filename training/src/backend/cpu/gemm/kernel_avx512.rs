@@ -8,7 +8,8 @@ use std::arch::x86_64::*;
 
 use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::super::vector::Vector;
-use super::ahead::prefetch;
+use super::ahead::{CACHE_LINE, prefetch};
+use super::left::{InPlace, Left, Packed, Rows};
 use super::panels::pack;
 use super::{Kernel, Side};
 
@@ -33,6 +34,7 @@ impl Avx512 {
 impl Kernel for Avx512 {
     const ROWS: usize = ROWS;
     const COLUMNS: usize = COLUMNS;
+    const READS_IN_PLACE: bool = true;
 
     fn pack(self, side: Side, lines: Matrix<'_>, panels: &mut [f32], stride: usize) {
         match side {
@@ -43,13 +45,13 @@ impl Kernel for Avx512 {
 
     fn multiply(
         self,
-        left: &[f32],
+        left: Left<'_>,
         right: &[f32],
         next: &[f32],
         output: MatrixMut<'_>,
         write: Write<'_>,
     ) {
-        let (left, right) = (left.as_chunks().0, right.as_chunks().0);
+        let right = right.as_chunks().0;
         // SAFETY: `self` exists only where `Vector` found AVX-512.
         unsafe { multiply(left, right, next, output, write) }
     }
@@ -58,18 +60,33 @@ impl Kernel for Avx512 {
 /// Calls the code for the tile's size: whole tiles lose nothing to edges, and edges little.
 #[target_feature(enable = "avx512f")]
 fn multiply(
-    left: &[[f32; ROWS]],
+    left: Left<'_>,
     right: &[[f32; COLUMNS]],
     next: &[f32],
     output: MatrixMut<'_>,
     write: Write<'_>,
 ) {
+    let (depth, narrow) = (right.len(), output.columns() <= LANES);
     macro_rules! for_rows {
         ($($rows:literal)*) => {
-            match (output.rows(), output.columns()) {
-                $(($rows, 1..=LANES) => tile::<$rows, 1>(left, right, next, output, write),
-                  ($rows, _) => tile::<$rows, 2>(left, right, next, output, write),)*
-                (rows, columns) => unreachable!("a tile of {rows} × {columns}"),
+            match (output.rows(), left, narrow) {
+                $(($rows, Left::Panel(panel), false) => {
+                    let left = Packed::<ROWS>::new(panel, depth);
+                    tile::<$rows, 2, _>(left, right, next, output, write);
+                }
+                ($rows, Left::Panel(panel), true) => {
+                    let left = Packed::<ROWS>::new(panel, depth);
+                    tile::<$rows, 1, _>(left, right, next, output, write);
+                }
+                ($rows, Left::Rows(rows), false) => {
+                    let left = InPlace::<$rows>::new(rows, depth);
+                    tile::<$rows, 2, _>(left, right, next, output, write);
+                }
+                ($rows, Left::Rows(rows), true) => {
+                    let left = InPlace::<$rows>::new(rows, depth);
+                    tile::<$rows, 1, _>(left, right, next, output, write);
+                })*
+                (rows, ..) => unreachable!("a tile of {rows} rows"),
             }
         };
     }
@@ -78,13 +95,14 @@ fn multiply(
 
 /// A tile of `R` rows and up to `V` registers of columns.
 #[target_feature(enable = "avx512f")]
-fn tile<const R: usize, const V: usize>(
-    left: &[[f32; ROWS]],
+fn tile<const R: usize, const V: usize, L: Rows>(
+    left: L,
     right: &[[f32; COLUMNS]],
     next: &[f32],
     mut output: MatrixMut<'_>,
     write: Write<'_>,
 ) {
+    assert_eq!(left.depth(), right.len(), "panels of one depth");
     let columns = output.columns();
     for i in 0..R {
         let row = output.row(i);
@@ -93,19 +111,24 @@ fn tile<const R: usize, const V: usize>(
     }
 
     let mut sums = [[_mm512_setzero_ps(); V]; R];
-    let (left, left_rest) = left.as_chunks::<STEPS>();
-    let (right, right_rest) = right.as_chunks::<STEPS>();
-    let mut lines = (0..next.len()).step_by(LANES);
-    for (left, right) in left.iter().zip(right) {
-        if let Some(line) = lines.next() {
+    let mut lines = (0..next.len()).step_by(CACHE_LINE);
+    for (depth, right) in right.iter().enumerate() {
+        if depth % STEPS == 0
+            && let Some(line) = lines.next()
+        {
             prefetch(next, line);
         }
-        for i in 0..STEPS {
-            step(&left[i], &right[i], &mut sums);
+        let mut b = [_mm512_setzero_ps(); V];
+        for v in 0..V {
+            b[v] = load(&right[v * LANES..(v + 1) * LANES]);
         }
-    }
-    for (left, right) in left_rest.iter().zip(right_rest) {
-        step(left, right, &mut sums);
+        for i in 0..R {
+            // SAFETY: `depth` counts the right side, and the left side has the same depth.
+            let a = _mm512_set1_ps(unsafe { left.get(i, depth) });
+            for v in 0..V {
+                sums[i][v] = _mm512_fmadd_ps(a, b[v], sums[i][v]);
+            }
+        }
     }
 
     for i in 0..R {
@@ -118,26 +141,6 @@ fn tile<const R: usize, const V: usize>(
                 Write::Bias(bias) => _mm512_add_ps(sums[i][v], load(&bias[columns.clone()])),
             };
             store(&mut row[columns], sum);
-        }
-    }
-}
-
-/// Adds the products of one step along the depth.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn step<const R: usize, const V: usize>(
-    left: &[f32; ROWS],
-    right: &[f32; COLUMNS],
-    sums: &mut [[__m512; V]; R],
-) {
-    let mut b = [_mm512_setzero_ps(); V];
-    for v in 0..V {
-        b[v] = load(&right[v * LANES..(v + 1) * LANES]);
-    }
-    for i in 0..R {
-        let a = _mm512_set1_ps(left[i]);
-        for v in 0..V {
-            sums[i][v] = _mm512_fmadd_ps(a, b[v], sums[i][v]);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::super::vector::{Vector, fma};
+use super::left::Left;
 use super::panels::pack;
 use super::{Kernel, Side};
 
@@ -18,6 +19,7 @@ pub(super) struct Portable(pub(super) Vector);
 impl Kernel for Portable {
     const ROWS: usize = ROWS;
     const COLUMNS: usize = COLUMNS;
+    const READS_IN_PLACE: bool = false;
 
     fn pack(self, side: Side, lines: Matrix<'_>, panels: &mut [f32], stride: usize) {
         match side {
@@ -28,13 +30,14 @@ impl Kernel for Portable {
 
     fn multiply(
         self,
-        left: &[f32],
+        left: Left<'_>,
         right: &[f32],
         _next: &[f32],
         mut output: MatrixMut<'_>,
         write: Write<'_>,
     ) {
         let mut sums = [[0.0; COLUMNS]; ROWS];
+        let Left::Panel(left) = left else { unreachable!("rows that were to be packed") };
         let (left, right) = (left.as_chunks::<ROWS>().0, right.as_chunks::<COLUMNS>().0);
         for (left, right) in left.iter().zip(right) {
             for (sums, &a) in sums.iter_mut().zip(left) {

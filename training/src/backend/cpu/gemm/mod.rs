@@ -35,6 +35,7 @@ mod kernel_avx2;
 #[cfg(target_arch = "x86_64")]
 mod kernel_avx512;
 mod kernel_portable;
+mod left;
 #[cfg(target_arch = "x86_64")]
 mod pack_avx2;
 mod panels;
@@ -43,6 +44,7 @@ mod threads;
 
 use self::blocks::Operand;
 use self::kernel_portable::Portable;
+use self::left::Left;
 #[cfg(target_arch = "x86_64")]
 use self::{kernel_avx2::Avx2, kernel_avx512::Avx512};
 use super::matrix::{Matrix, MatrixMut, Write};
@@ -75,16 +77,18 @@ trait Kernel: Copy + Send + Sync {
     const ROWS: usize;
     /// Columns of a tile, `N_R`.
     const COLUMNS: usize;
+    /// Whether it takes [`Left::Rows`].
+    const READS_IN_PLACE: bool;
 
     /// Packs an operand, whose rows are its lines, as panels that begin `stride` numbers after each
     /// other.
     fn pack(self, side: Side, lines: Matrix<'_>, panels: &mut [f32], stride: usize);
 
-    /// Writes to `output`, which is a tile or, at the edge, less, the product of the panels `left`
-    /// and `right`. Meanwhile it fetches `next` into the second cache, a line each few steps.
+    /// Writes to `output`, which is a tile or, at the edge, less, the product of `left` and the
+    /// panel `right`. Meanwhile it fetches `next` into the second cache, a line each few steps.
     fn multiply(
         self,
-        left: &[f32],
+        left: Left<'_>,
         right: &[f32],
         next: &[f32],
         output: MatrixMut<'_>,
@@ -172,7 +176,7 @@ impl Product<'_> {
         if self.threads {
             threads::multiply(kernel, left, right, self.output, self.write);
         } else {
-            let [left, right] = [left, right].map(Operand::Plain);
+            let (left, right) = (Operand::left::<K>(left), Operand::Plain(right));
             blocks::multiply(kernel, left, right, self.output, self.write);
         }
     }

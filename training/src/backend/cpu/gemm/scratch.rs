@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 
-/// Numbers of a cache line.
-pub(super) const LINE: usize = 64 / size_of::<f32>();
+use super::ahead::CACHE_LINE;
 
 thread_local! {
     /// What the last task of this thread used, which the second cache still holds.
@@ -13,8 +12,8 @@ thread_local! {
 /// Lends `work` `len` numbers that hold anything.
 pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) -> T {
     let mut buffer = LAST.take();
-    if buffer.len() < len + LINE {
-        buffer.resize(len + LINE, 0.0);
+    if buffer.len() < len + CACHE_LINE {
+        buffer.resize(len + CACHE_LINE, 0.0);
     }
     let result = work(&mut aligned(&mut buffer)[..len]);
     LAST.set(buffer);
@@ -24,6 +23,6 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [f32]) -> T) ->
 /// The numbers from the first cache line that begins with `buffer` or in it: a register's worth of
 /// a panel then never lies in two.
 pub(super) fn aligned(buffer: &mut [f32]) -> &mut [f32] {
-    let skipped = buffer.as_ptr().align_offset(LINE * size_of::<f32>()).min(buffer.len());
+    let skipped = buffer.as_ptr().align_offset(CACHE_LINE * size_of::<f32>()).min(buffer.len());
     &mut buffer[skipped..]
 }

@@ -9,9 +9,10 @@
 
 use super::super::buffers;
 use super::super::matrix::{Matrix, MatrixMut, Write};
+use super::ahead::CACHE_LINE;
 use super::blocks::{self, Operand, block_lines, piece_depth, pieces};
 use super::panels::Panels;
-use super::scratch::{LINE, aligned};
+use super::scratch::aligned;
 use super::{Kernel, Side};
 
 /// Numbers of the packed operand at most, as long as a span has one piece of the depth: 8 MiB, a
@@ -33,10 +34,15 @@ pub(super) fn multiply<K: Kernel>(
 ) {
     // In the pool from here on: waiting threads work, and tasks are not handed in one by one.
     rayon::scope(|_| {
-        let by_rows = left.rows >= right.rows;
-        let (shared, split) = if by_rows { (Side::Right, left) } else { (Side::Left, right) };
-        let packed = if by_rows { right } else { left };
-        multiply_spans(kernel, shared, packed, split, output, write);
+        if left.rows >= right.rows {
+            return multiply_spans(kernel, Side::Right, right, left, output, write);
+        }
+        match Operand::left::<K>(left) {
+            shared @ Operand::InPlace(_) => {
+                Task { kernel, shared, side: Side::Left, split: right, output, write }.run_all();
+            }
+            _ => multiply_spans(kernel, Side::Left, left, right, output, write),
+        }
     });
 }
 
@@ -53,21 +59,16 @@ fn multiply_spans<K: Kernel>(
     let piece = piece_depth(depth);
     let span = (SHARED / shared.rows / piece).max(1) * piece;
     let room = Panels::room(width, shared.rows, span.min(depth));
-    let mut buffer = buffers::take(room + LINE);
+    let mut buffer = buffers::take(room + CACHE_LINE);
     let room = aligned(&mut buffer);
     for span in pieces(depth, span) {
         let room = &mut room[..Panels::room(width, shared.rows, span.len())];
         pack(kernel, side, shared.part(0..shared.rows, span.clone()), room);
-        let task = Task {
-            kernel,
-            shared: Panels::new(room, width, span.len()),
-            side,
-            split: split.part(0..split.rows, span.clone()),
-            output: output.part(0..output.rows(), 0..output.columns()),
-            write: if span.start == 0 { write } else { Write::Add },
-        };
-        let lines = split.rows.div_ceil(TASKS_PER_THREAD * rayon::current_num_threads());
-        task.run(lines.min(block_lines::<K>(side.other(), depth)));
+        let shared = Operand::Packed(Panels::new(room, width, span.len()));
+        let split = split.part(0..split.rows, span.clone());
+        let output = output.part(0..output.rows(), 0..output.columns());
+        let write = if span.start == 0 { write } else { Write::Add };
+        Task { kernel, shared, side, split, output, write }.run_all();
     }
 }
 
@@ -90,8 +91,8 @@ fn pack<K: Kernel>(kernel: K, side: Side, lines: Matrix<'_>, room: &mut [f32]) {
 /// A part of a product.
 struct Task<'a, K> {
     kernel: K,
-    /// The packed operand.
-    shared: Panels<'a>,
+    /// The operand that all tasks read.
+    shared: Operand<'a>,
     /// Its side.
     side: Side,
     /// The other operand, from the part's first line to the last of all.
@@ -101,6 +102,13 @@ struct Task<'a, K> {
 }
 
 impl<K: Kernel> Task<'_, K> {
+    /// Makes the product in tasks that fit a block, and are some for each thread.
+    fn run_all(self) {
+        let lines = self.split.rows.div_ceil(TASKS_PER_THREAD * rayon::current_num_threads());
+        let block = block_lines::<K>(self.side.other(), self.split.columns);
+        self.run(lines.min(block));
+    }
+
     /// Makes the part, cut into tasks of at most `most` lines.
     fn run(self, most: usize) {
         let width = K::width(self.side.other());
@@ -134,10 +142,9 @@ impl<K: Kernel> Task<'_, K> {
     }
 
     fn multiply(self) {
-        let (shared, split) = (Operand::Packed(self.shared), Operand::Plain(self.split));
         let (left, right) = match self.side {
-            Side::Right => (split, shared),
-            Side::Left => (shared, split),
+            Side::Right => (Operand::left::<K>(self.split), self.shared),
+            Side::Left => (self.shared, Operand::Plain(self.split)),
         };
         blocks::multiply(self.kernel, left, right, self.output, self.write);
     }
