@@ -180,7 +180,30 @@ pub(crate) fn tanh<const FMA: bool>(x: f32) -> f32 {
 }
 
 /// How many partial results a reduction keeps, so that it vectorizes: four AVX2 registers.
-const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
+
+/// One number of all lanes: halves of them are joined again and again, which takes five steps in a
+/// row where going from lane to lane takes 31.
+#[inline(always)]
+pub(crate) fn fold(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    for half in [LANES / 2, LANES / 4, LANES / 8, LANES / 16, LANES / 32] {
+        for lane in 0..half {
+            lanes[lane] = join(lanes[lane], lanes[lane + half]);
+        }
+    }
+    lanes[0]
+}
+
+#[inline(always)]
+pub(crate) fn add(a: f32, b: f32) -> f32 {
+    a + b
+}
+
+/// The larger of two; not a number if one of them is not.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if b <= a || a.is_nan() { a } else { b }
+}
 
 /// The largest of `values`; not a number if one of them is not.
 #[inline(always)]
@@ -189,14 +212,10 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
         for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = if value <= *lane { *lane } else { value };
+            *lane = larger(*lane, value);
         }
     }
-    let mut result = f32::NEG_INFINITY;
-    for &value in lanes.iter().chain(rest) {
-        result = if value <= result || result.is_nan() { result } else { value };
-    }
-    result
+    rest.iter().fold(fold(lanes, larger), |largest, &value| larger(largest, value))
 }
 
 /// The sum of `values`, always in the same order.
@@ -209,7 +228,7 @@ pub(crate) fn sum(values: &[f32]) -> f32 {
             *lane += value;
         }
     }
-    lanes.iter().chain(rest).sum()
+    fold(lanes, add) + rest.iter().sum::<f32>()
 }
 
 /// The sum of products of `a` and `b`, always in the same order.
@@ -223,7 +242,7 @@ pub(crate) fn dot<const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    lanes.iter().sum::<f32>() + rest
+    fold(lanes, add) + rest
 }
 
 /// Replaces each value by `e^((value - shift) · scale)` and returns the sum.
@@ -237,7 +256,7 @@ pub(crate) fn exp_and_sum<const FMA: bool>(values: &mut [f32], shift: f32, scale
             *lane += *value;
         }
     }
-    let mut total: f32 = lanes.iter().sum();
+    let mut total = fold(lanes, add);
     for value in rest {
         *value = exp::<FMA>((*value - shift) * scale);
         total += *value;
