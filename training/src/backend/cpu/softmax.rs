@@ -23,7 +23,7 @@ vectorized! {
 
 vectorized! {
     /// `row` becomes probabilities but for the [`Normalizer`]'s factor.
-    pub(super) fn exponentials(row: &mut [f32], scale: f32) -> Normalizer {
+    pub fn exponentials(row: &mut [f32], scale: f32) -> Normalizer {
         let largest = max(row);
         let factor = 1.0 / exp_and_sum::<FMA>(row, largest, scale);
         [largest, factor]
@@ -33,7 +33,7 @@ vectorized! {
 vectorized! {
     /// `scores` become probabilities, and `gradient` of the probabilities becomes that of the
     /// scores.
-    pub(super) fn backward(
+    pub fn backward(
         scores: &mut [f32],
         gradient: &mut [f32],
         normalizer: Normalizer,

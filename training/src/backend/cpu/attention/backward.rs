@@ -250,28 +250,45 @@ impl Block<'_> {
         gradient: &mut [f32],
         mask_row: &mut [f32],
     ) {
-        let Attention { seq, settings, .. } = self.attention;
         let block = scores.chunks_exact_mut(self.keys).zip(gradient.chunks_exact_mut(self.keys));
         for ((scores, gradient), query) in block.zip(self.queries.clone()) {
-            let visible = self.visible(query);
-            let (scores, hidden) = scores.split_at_mut(visible);
-            hidden.fill(0.0);
-            let (gradient, hidden) = gradient.split_at_mut(visible);
-            hidden.fill(0.0);
-
-            let row = (self.sample * seq + query) * settings.heads + self.head;
-            let (normalizer, scale) = (rows.normalizers[row], self.attention.scale());
-            let Some(mask) = &settings.mask else {
-                softmax::backward(vector, scores, gradient, normalizer, scale);
-                continue;
-            };
-            let mask_row = &mut mask_row[..visible];
-            mask_row.fill(1.0);
-            self.drop_out(vector, mask, query, mask_row);
-            multiply(vector, gradient, mask_row);
-            softmax::backward(vector, scores, gradient, normalizer, scale);
-            multiply(vector, scores, mask_row);
+            let (visible, computed) = self.visible_and_computed(query);
+            scores[visible..computed].fill(f32::NEG_INFINITY);
+            gradient[visible..computed].fill(0.0);
+            self.row_through_softmax(
+                vector,
+                rows,
+                query,
+                &mut scores[..computed],
+                &mut gradient[..computed],
+                &mut mask_row[..computed],
+            );
+            scores[visible..].fill(0.0);
+            gradient[visible..].fill(0.0);
         }
+    }
+
+    fn row_through_softmax(
+        &self,
+        vector: Vector,
+        rows: Rows<'_>,
+        query: usize,
+        scores: &mut [f32],
+        gradient: &mut [f32],
+        mask_row: &mut [f32],
+    ) {
+        let Attention { seq, settings, .. } = self.attention;
+        let row = (self.sample * seq + query) * settings.heads + self.head;
+        let (normalizer, scale) = (rows.normalizers[row], self.attention.scale());
+        let Some(mask) = &settings.mask else {
+            softmax::backward(vector, scores, gradient, normalizer, scale);
+            return;
+        };
+        mask_row.fill(1.0);
+        self.drop_out(vector, mask, query, mask_row);
+        multiply(vector, gradient, mask_row);
+        softmax::backward(vector, scores, gradient, normalizer, scale);
+        multiply(vector, scores, mask_row);
     }
 }
 

@@ -70,11 +70,12 @@ impl Block<'_> {
         for ((row, query), normalizer) in
             rows.zip(normalizers.iter_mut().skip(self.head).step_by(settings.heads))
         {
-            let (row, hidden) = row.split_at_mut(self.visible(query));
-            *normalizer = exponentials(vector, row, self.attention.scale());
-            hidden.fill(0.0);
+            let (visible, computed) = self.visible_and_computed(query);
+            row[visible..computed].fill(f32::NEG_INFINITY);
+            *normalizer = exponentials(vector, &mut row[..computed], self.attention.scale());
+            row[visible..].fill(0.0);
             if let Some(mask) = &settings.mask {
-                self.drop_out(vector, mask, query, row);
+                self.drop_out(vector, mask, query, &mut row[..computed]);
             }
         }
 

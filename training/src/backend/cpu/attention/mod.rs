@@ -29,6 +29,9 @@ use crate::parallel::random::DropoutMask;
 /// Queries of a head that are computed together.
 const QUERY_BLOCK: usize = 64;
 
+/// Keys of a row that are computed together.
+const KEY_BLOCK: usize = 32;
+
 /// Queries, keys and values, and how they are looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention<'a> {
@@ -129,9 +132,11 @@ impl<'a> Block<'a> {
         multiply_here(self.query(), self.key().transposed(), scores, Write::Replace);
     }
 
-    /// How many keys a query sees.
-    fn visible(&self, query: usize) -> usize {
-        self.attention.settings.visible.of_query(self.sample, query)
+    /// How many keys a query sees, and for how many its row is computed: whole vectors of them, as
+    /// far as the block goes.
+    fn visible_and_computed(&self, query: usize) -> (usize, usize) {
+        let visible = self.attention.settings.visible.of_query(self.sample, query);
+        (visible, visible.next_multiple_of(KEY_BLOCK).min(self.keys))
     }
 
     /// Multiplies `row`, of the probabilities of `query` or what goes with them, by the mask.
