@@ -14,8 +14,10 @@ pub(crate) fn all() -> Vec<Operation> {
     let group = TensorParallelGroup::single();
     let head = LmHead::new("head", VOCABULARY, &group);
     let rows = VocabularyRange::new(VOCABULARY, &group).rows;
-    let (hidden, table) = (numbers(BATCH * SEQ * HIDDEN, 1), numbers(rows * HIDDEN, 2));
-    let inputs = move || (leaf(&hidden, [BATCH, SEQ, HIDDEN]), leaf(&table, [rows, HIDDEN]));
+    let hidden = numbers(BATCH * SEQ * HIDDEN, 1);
+    // Held by the model, so that no call gives its memory back.
+    let table = leaf(&numbers(rows * HIDDEN, 2), [rows, HIDDEN]);
+    let inputs = move || (leaf(&hidden, [BATCH, SEQ, HIDDEN]), table.clone());
 
     let positions = BATCH * SEQ;
     let tokens: Vec<u32> = (0..positions).map(|i| (i * 7919 % VOCABULARY) as u32).collect();

@@ -86,12 +86,13 @@ fn residual_with_dropout() -> Operation {
 
 fn lookup() -> Operation {
     let vocabulary = VocabularyRange::new(VOCABULARY, &TensorParallelGroup::single());
-    let table = numbers(vocabulary.rows * HIDDEN, 1);
+    // Held by the model, so that no call gives its memory back.
+    let table = leaf(&numbers(vocabulary.rows * HIDDEN, 1), [vocabulary.rows, HIDDEN]);
     let tokens: Vec<i32> = (0..BATCH * SEQ).map(|i| (i * 7919 % VOCABULARY) as i32).collect();
     let inputs = move || {
         let tokens = TensorData::new(tokens.clone(), [BATCH, SEQ]);
         let tokens = Tensor::<CpuAutodiff, 2, Int>::from_data(tokens, &Default::default());
-        (leaf(&table, [vocabulary.rows, HIDDEN]), tokens)
+        (table.clone(), tokens)
     };
     Operation::new(
         "embedding",
