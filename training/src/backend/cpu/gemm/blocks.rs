@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::super::matrix::{Matrix, MatrixMut, Write};
-use super::ahead::Ahead;
 use super::left::{Left, is_readable_in_place};
 use super::panels::Panels;
 use super::scratch::with_scratch;
@@ -14,13 +13,12 @@ use super::{Kernel, Side};
 /// once for each piece, which takes about 1% of the time at this depth.
 pub(super) const DEPTH: usize = 512;
 
-/// Numbers of a packed block of the left operand at most: 192 KiB, a part of the second cache.
-const LEFT_BLOCK: usize = 48 << 10;
+/// Numbers of a block of the left operand at most: 288 KiB, a part of the second cache.
+const LEFT_BLOCK: usize = 72 << 10;
 /// Numbers of a packed block of the right operand at most: 512 KiB, half of the second cache.
 const RIGHT_BLOCK: usize = 128 << 10;
 
-/// An operand of a product on one thread. A plain one may have more lines than the output: those
-/// that the thread will probably multiply next.
+/// An operand of a product on one thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand<'a> {
     /// To be packed; its rows are its lines.
@@ -110,24 +108,6 @@ impl<'a> Operand<'a> {
             Self::Packed(panels) => Block::Panels(panels.part(lines, depth)),
         }
     }
-
-    /// What to fetch while `tiles` tiles with a block are multiplied: the block of the same lines
-    /// that comes next, or the first of the lines that do.
-    fn after(self, lines: Range<usize>, depth: Range<usize>, tiles: usize) -> Ahead<'a> {
-        let (Self::Plain(matrix) | Self::InPlace(matrix)) = self else {
-            return Ahead::new(None, tiles);
-        };
-        let len = depth.len();
-        let next = if depth.end < matrix.columns {
-            Some(matrix.part(lines, depth.end..matrix.columns.min(depth.end + len)))
-        } else if lines.end < matrix.rows {
-            let end = matrix.rows.min(lines.end + lines.len());
-            Some(matrix.part(lines.end..end, 0..piece_depth(matrix.columns)))
-        } else {
-            None
-        };
-        Ahead::new(next, tiles)
-    }
 }
 
 impl<'a> Block<'a> {
@@ -160,32 +140,25 @@ pub(super) fn multiply<K: Kernel>(
             for piece in pieces(depth, piece_depth(depth)) {
                 let right_block =
                     right.block(kernel, Side::Right, columns.clone(), piece.clone(), right_room);
-                let tiles = m.div_ceil(K::ROWS) * columns.len().div_ceil(K::COLUMNS);
-                let mut after_right = right.after(columns.clone(), piece.clone(), tiles);
                 let write = if piece.start == 0 { write.columns(&columns) } else { Write::Add };
                 for rows in pieces(m, block_rows) {
                     let left_block =
                         left.block(kernel, Side::Left, rows.clone(), piece.clone(), left_room);
-                    let mut after_left = left.after(rows.clone(), piece.clone(), tiles);
                     let output = output.part(rows, columns.clone());
-                    multiply_block(kernel, left_block, right_block, output, write, || {
-                        after_left.fetch();
-                        after_right.fetch();
-                    });
+                    multiply_block(kernel, left_block, right_block, output, write);
                 }
             }
         }
     });
 }
 
-/// Multiplies packed blocks tile by tile, and calls `each_tile` before each.
+/// Multiplies blocks tile by tile.
 fn multiply_block<K: Kernel>(
     kernel: K,
     left: Block<'_>,
     right: Block<'_>,
     mut output: MatrixMut<'_>,
     write: Write<'_>,
-    mut each_tile: impl FnMut(),
 ) {
     let Block::Panels(right) = right else { unreachable!("a right operand is packed") };
     let (m, n) = (output.rows(), output.columns());
@@ -196,7 +169,6 @@ fn multiply_block<K: Kernel>(
         let mut next = next.chunks(next.len().div_ceil(tiles).max(1));
         let write = write.columns(&columns);
         for (i, rows) in pieces(m, K::ROWS).enumerate() {
-            each_tile();
             let next = next.next().unwrap_or_default();
             let left = left.left(i, &rows);
             let output = output.part(rows, columns.clone());

@@ -8,9 +8,9 @@ use std::arch::x86_64::*;
 
 use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::super::vector::Vector;
-use super::ahead::{CACHE_LINE, prefetch};
 use super::left::{InPlace, Left, Packed, Rows};
 use super::panels::pack;
+use super::prefetch::{CACHE_LINE, prefetch};
 use super::{Kernel, Side};
 
 /// Numbers of a register.

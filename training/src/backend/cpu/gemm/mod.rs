@@ -7,7 +7,7 @@
 //! 1. **Packing** ([`panels`]). `A` and `B` are copied into panels, `M_R` rows or `N_R` columns
 //!    each, in the order in which the kernel reads them.
 //! 2. **Blocking** ([`blocks`]). A panel of `B` is used for all rows of a block of `A`, which lies
-//!    in the second cache for that time. What is packed next is fetched meanwhile ([`ahead`]).
+//!    in the second cache for that time.
 //! 3. **Threads** ([`threads`]). One operand is packed once for all threads; the other is cut into
 //!    tasks, each of which packs its own part: nothing is packed twice.
 //!
@@ -28,7 +28,6 @@
 //! from its first product to its last, with one rounding for a product and its addition. AVX-512
 //! and AVX2 give the same bits.
 
-mod ahead;
 mod blocks;
 #[cfg(target_arch = "x86_64")]
 mod kernel_avx2;
@@ -39,6 +38,7 @@ mod left;
 #[cfg(target_arch = "x86_64")]
 mod pack_avx2;
 mod panels;
+mod prefetch;
 mod scratch;
 mod threads;
 

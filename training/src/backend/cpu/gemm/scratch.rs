@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::ahead::CACHE_LINE;
+use super::prefetch::CACHE_LINE;
 
 thread_local! {
     /// What the last task of this thread used, which the second cache still holds.

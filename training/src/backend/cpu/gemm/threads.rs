@@ -9,9 +9,9 @@
 
 use super::super::buffers;
 use super::super::matrix::{Matrix, MatrixMut, Write};
-use super::ahead::CACHE_LINE;
 use super::blocks::{self, Operand, block_lines, piece_depth, pieces};
 use super::panels::Panels;
+use super::prefetch::CACHE_LINE;
 use super::scratch::aligned;
 use super::{Kernel, Side};
 
@@ -22,7 +22,7 @@ const SHARED: usize = 2 << 20;
 const FEWEST_TO_PACK: usize = 16 << 10;
 /// Tasks for each thread, where there are lines enough: one that is held up keeps the others
 /// waiting for no longer than a task takes.
-const TASKS_PER_THREAD: usize = 8;
+const TASKS_PER_THREAD: usize = 4;
 
 /// `output` = `left` · `right`, or what `write` says; the rows of both operands are their lines.
 pub(super) fn multiply<K: Kernel>(
@@ -95,7 +95,7 @@ struct Task<'a, K> {
     shared: Operand<'a>,
     /// Its side.
     side: Side,
-    /// The other operand, from the part's first line to the last of all.
+    /// The other operand's lines for the part.
     split: Matrix<'a>,
     output: MatrixMut<'a>,
     write: Write<'a>,
@@ -104,7 +104,8 @@ struct Task<'a, K> {
 impl<K: Kernel> Task<'_, K> {
     /// Makes the product in tasks that fit a block, and are some for each thread.
     fn run_all(self) {
-        let lines = self.split.rows.div_ceil(TASKS_PER_THREAD * rayon::current_num_threads());
+        let tasks = TASKS_PER_THREAD * rayon::current_num_threads();
+        let lines = self.split.rows.div_ceil(tasks).next_multiple_of(K::width(self.side.other()));
         let block = block_lines::<K>(self.side.other(), self.split.columns);
         self.run(lines.min(block));
     }
@@ -112,10 +113,7 @@ impl<K: Kernel> Task<'_, K> {
     /// Makes the part, cut into tasks of at most `most` lines.
     fn run(self, most: usize) {
         let width = K::width(self.side.other());
-        let lines = match self.side {
-            Side::Right => self.output.rows(),
-            Side::Left => self.output.columns(),
-        };
+        let lines = self.split.rows;
         let half = lines.div_ceil(width) / 2 * width;
         if lines <= most || half == 0 {
             return self.multiply();
@@ -134,9 +132,10 @@ impl<K: Kernel> Task<'_, K> {
                 (output.split_columns(at), [0..at, at..all].map(|columns| write.columns(&columns)))
             }
         };
-        let after = split.part(at..split.rows, 0..split.columns);
+        let [before, after] =
+            [0..at, at..split.rows].map(|lines| split.part(lines, 0..split.columns));
         (
-            Self { kernel, shared, side, split, output: outputs.0, write: writes[0] },
+            Self { kernel, shared, side, split: before, output: outputs.0, write: writes[0] },
             Self { kernel, shared, side, split: after, output: outputs.1, write: writes[1] },
         )
     }
