@@ -24,6 +24,7 @@ mod resume;
 mod runs;
 mod schedule_resume;
 mod tensorboard;
+mod threads;
 mod trace;
 
 use std::num::{NonZeroU64, NonZeroUsize};

@@ -17,6 +17,7 @@ use crate::exit::Usage;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
+use crate::threads::ThreadArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +60,9 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
     /// Write the report there too, as JSON: whole when all is measured, or not at all.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -99,6 +103,7 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
+    args.threads.start()?;
     if let (Some(overlap), TaskName::Lambada) = (args.overlap, args.task) {
         bail!(Usage(anyhow!("--overlap {overlap}: lambada has no windows that could overlap")));
     }

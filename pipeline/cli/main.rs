@@ -19,6 +19,7 @@ mod output;
 mod panics;
 mod progress;
 mod shard;
+mod threads;
 mod train;
 
 use std::process::ExitCode;

@@ -18,6 +18,7 @@ use crate::dry_run::ResolvedConfig;
 use crate::exit;
 use crate::numbers::{count, positive};
 use crate::progress::Progress;
+use crate::threads::ThreadArgs;
 use crate::{GlobalArgs, output};
 
 const EXAMPLES: &str = "\
@@ -73,6 +74,9 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     dp: Option<NonZeroUsize>,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
     /// Write which samples each step takes to OUT/samples.jsonl.
     ///
     /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
@@ -85,6 +89,7 @@ pub(crate) struct TrainArgs {
     /// bytes of every collective, by name.
     #[arg(long)]
     trace_collectives: bool,
+
     /// Where to go on from: `auto`, `never`, or a run folder or checkpoint.
     ///
     /// auto goes on with the unfinished run that OUT holds, from its newest complete checkpoint, and
@@ -145,6 +150,7 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
+    args.threads.start()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
     if args.data.is_empty() {

@@ -12,6 +12,8 @@
 //!                             [--threads N] [--rounds N] [--python PATH]
 //! ```
 //!
+//! `--steps 6x384 f32 20` runs 20 steps of one variant in this process, for a profiler.
+//!
 //! Without the name of a part all are run; model and threads narrow `compare`. `TORCH_PYTHON`, or
 //! `--python`, names a Python that has torch; without it `python3` is tried, and where that has none
 //! the table says so. It takes about 12 minutes on two cores.
@@ -45,6 +47,10 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["--steps", model, variant] => ours::run(Model::named(model)?, Variant::named(variant)?),
+        ["--steps", model, variant, steps] => {
+            let model = Model { steps: steps.parse()?, ..Model::named(model)? };
+            ours::run(model, Variant::named(variant)?)
+        }
         ["--pass", layers, recompute] => memory::run(layers.parse()?, recompute == "layer"),
         _ => tables(&Settings::parse(&arguments)?),
     }

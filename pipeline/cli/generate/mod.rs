@@ -25,6 +25,7 @@ use crate::dry_run::plan_table;
 use crate::exit::Usage;
 use crate::numbers::{at_least_0, count, share};
 use crate::progress::Progress;
+use crate::threads::ThreadArgs;
 use crate::{GlobalArgs, output};
 
 const EXAMPLES: &str = "\
@@ -103,6 +104,9 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = count)]
     tp: NonZeroUsize,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
     /// Compute everything anew for each token: the same text, slowly; to compare.
     #[arg(long)]
     no_cache: bool,
@@ -117,6 +121,7 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
+    args.threads.start()?;
     let prompt = args.prompt()?;
     let opened = Checkpoint::open_observed(&args.checkpoint, progress);
     let checkpoint = opened.map_err(|error| match error {
