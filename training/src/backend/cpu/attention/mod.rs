@@ -6,21 +6,22 @@
 //!
 //! Queries, keys and values stay where the projection left them, side by side for all heads in
 //! `[batch, seq, 3 · heads · head_size]`: products read them as strided parts of it. Probabilities
-//! exist for [`QUERY_BLOCK`] queries of one head at a time, over the keys up to the last that one
-//! of them sees, and are in cache while they are made, masked and multiplied. Kept for the backward
-//! pass are two numbers for each row, a [`Normalizer`](super::softmax::Normalizer), from which it
-//! computes the probabilities again (Dao et al., *FlashAttention*,
-//! [arXiv 2205.14135](https://arxiv.org/abs/2205.14135), section 3.1, without its blocks of keys:
-//! a row of scores is small enough for the cache).
+//! exist for 64 queries of one head at a time, over the keys up to the last that one of them sees,
+//! and are in cache while they are made, masked and multiplied. Kept for the backward pass are two
+//! numbers for each row, a [`Normalizer`](super::softmax::Normalizer), from which it computes the
+//! probabilities again (Dao et al., *FlashAttention*,
+//! [arXiv 2205.14135](https://arxiv.org/abs/2205.14135), section 3.1, without its blocks of keys: a
+//! row of scores is small enough for the cache).
 //!
-//! To compute them again costs about what writing and reading them costs. Forward and backward of
-//! all layers on one core of a Zen 4, in ms, with 64 numbers a head:
+//! To compute them again takes 8% more time than to keep them where all of them are small enough
+//! for the third cache, and as much where they are not, in which case they are most of a step's
+//! memory. Forward and backward of all layers on one core of a Zen 4, in ms, 64 numbers a head:
 //!
-//! | layers, heads | tokens  | again     | kept      | which are |
-//! |---------------|---------|-----------|-----------|-----------|
-//! | 6, 6          | 4 × 256 | 25 + 56   | 29 + 46   | 38 MB     |
-//! | 12, 12        | 1 × 512 | 92 + 234  | 122 + 208 | 151 MB    |
-//! | 12, 12        | 1 × 1024 | 378 + 905 | 458 + 746 | 604 MB    |
+//! | layers | heads | tokens   | again     | kept      | memory for it |
+//! |--------|-------|----------|-----------|-----------|---------------|
+//! | 6      | 6     | 4 × 256  | 25 + 56   | 29 + 46   | 38 MB         |
+//! | 12     | 12    | 1 × 512  | 92 + 234  | 122 + 208 | 151 MB        |
+//! | 12     | 12    | 1 × 1024 | 378 + 905 | 458 + 746 | 604 MB        |
 //!
 //! Nothing here depends on the number of threads: blocks and groups of them are cut by shape.
 
