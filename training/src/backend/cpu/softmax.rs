@@ -5,7 +5,7 @@
 //! `max + ln Σ`, which would be rounded in proportion to the scores: at a score of 10,000 the
 //! probabilities would be off by a thousandth.
 
-use super::vector::{exp, exp_and_sum, fma, max, vectorized};
+use super::vector::{LANES, exp, exp_and_sum, fma, fold, max, vectorized};
 
 /// What turns the scores of a row into probabilities: the largest of them and `1 / Σ`.
 pub type Normalizer = [f32; 2];
@@ -39,7 +39,6 @@ vectorized! {
         normalizer: Normalizer,
         scale: f32,
     ) {
-        const LANES: usize = 32;
         let [largest, factor] = normalizer;
         let probability = |score: f32| exp::<FMA>((score - largest) * scale) * factor;
 
@@ -52,7 +51,7 @@ vectorized! {
                 means[lane] = fma::<FMA>(scores[lane], gradient[lane], means[lane]);
             }
         }
-        let mut mean: f32 = means.iter().sum();
+        let mut mean = fold(means, |a, b| a + b);
         for (score, gradient) in scores_rest.iter_mut().zip(gradient_rest) {
             *score = probability(*score);
             mean = fma::<FMA>(*score, *gradient, mean);
