@@ -4,6 +4,7 @@ mod attention;
 mod buffers;
 mod half;
 mod linear;
+mod matrix;
 
 use burn::tensor::Tensor;
 use training::backend::cpu::bias_gelu as gelu_kernel;

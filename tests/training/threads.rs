@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::program::train;
 use super::Workbench;
+use super::program::train;
 
 #[test]
 fn run_is_the_same_bits_on_one_thread_and_on_several() {

@@ -18,6 +18,16 @@ use super::{
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
 
+/// A tensor by which [`Gradients`] find the gradient of `$node`. Nothing else of it counts, so that
+/// any tensor of the backend will do.
+macro_rules! handle {
+    ($node:expr, $any:expr) => {{
+        let mut handle = Autodiff::<B>::from_inner($any);
+        handle.node = $node;
+        handle
+    }};
+}
+
 impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
     fn copy_to_region(input: FloatTensor<Self>, region: &Region) -> FloatTensor<Self> {
         match CopyToRegion.prepare::<C>([input.node]).compute_bound().stateful() {
@@ -268,9 +278,7 @@ impl<B: TpKernels, const N: usize> Backward<B, N> for Linear {
             grads.register::<B>(bias.id, B::bias_gradient(gradient.clone()));
         }
         if let Some(parent) = parent(1) {
-            // Gradients are known by their tensor's node; nothing else of the handle counts.
-            let mut handle = Autodiff::<B>::from_inner(weight.clone());
-            handle.node = parent.clone();
+            let handle = handle!(parent.clone(), weight.clone());
             add_in_place::<B>(grads, &handle, |sum| {
                 B::linear_weight_gradient(input, gradient.clone(), sum)
             });
@@ -396,8 +404,7 @@ impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
         let [Some(weight)] = ops.parents else { return };
         let LookupState { tokens, vocabulary, shape } = ops.state;
         let device = B::float_device(&gradient);
-        let mut handle = Autodiff::<B>::from_inner(gradient.clone());
-        handle.node = weight.clone();
+        let handle = handle!(weight.clone(), gradient.clone());
         add_in_place::<B>(grads, &handle, |sum| {
             let sum = sum
                 .unwrap_or_else(|| B::float_zeros(shape.into(), &device, gradient.dtype().into()));
@@ -423,12 +430,7 @@ impl<B: TpKernels> Backward<B, 2> for HeadLoss {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 let gradient = B::scale(gradient, &factor);
                 let gradient = <B as TpKernels>::convert(gradient, precision);
-                let mut handle = Autodiff::<B>::from_inner(gradient.clone());
-                handle.node = parent;
-                add_in_place::<B>(grads, &handle, |sum| match sum {
-                    Some(sum) => B::add(sum, gradient),
-                    None => gradient,
-                });
+                register::<B>(grads, &handle!(parent, gradient.clone()), gradient);
             }
         }
     }
@@ -447,8 +449,20 @@ fn add_in_place<B: Backend>(
     grads.register::<B>(id, add(sum));
 }
 
+/// Adds `gradient` to what the node of `handle` has so far.
+fn register<B: TpKernels>(
+    grads: &mut Gradients,
+    handle: &FloatTensor<Autodiff<B>>,
+    gradient: FloatTensor<B>,
+) {
+    add_in_place::<B>(grads, handle, |sum| match sum {
+        Some(sum) => B::add(sum, gradient),
+        None => gradient,
+    });
+}
+
 /// Gives each tracked parent the gradient that `gradients` makes of (state, output's gradient).
-fn backward_with<B: Backend, S, const N: usize>(
+fn backward_with<B: TpKernels, S, const N: usize>(
     ops: Ops<S, N>,
     grads: &mut Gradients,
     gradients: impl FnOnce(S, FloatTensor<B>) -> [FloatTensor<B>; N],
@@ -456,7 +470,7 @@ fn backward_with<B: Backend, S, const N: usize>(
     let gradient = grads.consume::<B>(&ops.node);
     for (parent, gradient) in ops.parents.into_iter().zip(gradients(ops.state, gradient)) {
         if let Some(parent) = parent {
-            grads.register::<B>(parent.id, gradient);
+            register::<B>(grads, &handle!(parent, gradient.clone()), gradient);
         }
     }
 }

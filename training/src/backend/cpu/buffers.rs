@@ -71,10 +71,22 @@ impl Buffer {
     #[must_use]
     pub fn into_tensor(self, shape: Shape) -> FlexTensor {
         assert_eq!(self.len(), shape.num_elements(), "as many numbers as the shape has");
-        let len = mem::size_of_val::<[f32]>(&self);
-        // SAFETY: the controller's memory is the buffer's, whose `len` bytes all are initialized.
+        self.into_tensor_of(DType::F32, shape)
+    }
+
+    /// A tensor of numbers of another type that lie in this memory from its beginning.
+    ///
+    /// # Panics
+    ///
+    /// When they do not fit.
+    #[must_use]
+    pub fn into_tensor_of(self, dtype: DType, shape: Shape) -> FlexTensor {
+        let len = shape.num_elements() * dtype.size();
+        assert!(len <= mem::size_of_val::<[f32]>(&self), "numbers of {shape:?} in their memory");
+        // SAFETY: the controller's memory is the buffer's, whose bytes all are initialized, and
+        // `len` is no more than it has.
         let bytes = unsafe { Bytes::from_controller(Box::new(self), len) };
-        FlexTensor::from_data(TensorData::from_bytes(bytes, shape, DType::F32))
+        FlexTensor::from_data(TensorData::from_bytes(bytes, shape, dtype))
     }
 }
 

@@ -3,10 +3,13 @@
 //! The kernels compute in `f32`: a tensor of another type is widened before, and what comes of it
 //! is rounded after, to nearest and half to even.
 
-use burn::tensor::{DType, Element, FloatDType, TensorData, TensorMetadata, bf16, f16};
+use burn::tensor::{DType, Element, FloatDType, Shape, TensorMetadata, bf16, f16};
 use burn_flex::FlexTensor;
+use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
+
+use super::buffers;
 
 /// Numbers per task.
 const CHUNK: usize = 1 << 15;
@@ -24,25 +27,16 @@ pub fn convert(tensor: FlexTensor, dtype: FloatDType) -> FlexTensor {
     }
     let tensor = tensor.to_contiguous();
     let shape = tensor.shape();
-    let data = match (from, to) {
-        (DType::F32, DType::BF16) => {
-            TensorData::new(narrowed::<bf16>(numbers(tensor.as_slice())), shape)
-        }
-        (DType::F32, DType::F16) => {
-            TensorData::new(narrowed::<f16>(numbers(tensor.as_slice())), shape)
-        }
-        (DType::BF16, DType::F32) => {
-            TensorData::new(widened::<bf16>(numbers(tensor.as_slice())), shape)
-        }
-        (DType::F16, DType::F32) => {
-            TensorData::new(widened::<f16>(numbers(tensor.as_slice())), shape)
-        }
+    match (from, to) {
+        (DType::F32, DType::BF16) => narrowed::<bf16>(numbers(tensor.as_slice()), shape),
+        (DType::F32, DType::F16) => narrowed::<f16>(numbers(tensor.as_slice()), shape),
+        (DType::BF16, DType::F32) => widened::<bf16>(numbers(tensor.as_slice()), shape),
+        (DType::F16, DType::F32) => widened::<f16>(numbers(tensor.as_slice()), shape),
         (DType::BF16 | DType::F16, DType::BF16 | DType::F16) => {
-            return convert(convert(tensor, FloatDType::F32), dtype);
+            convert(convert(tensor, FloatDType::F32), dtype)
         }
         _ => panic!("no conversion from {from:?} to {to:?}"),
-    };
-    FlexTensor::from_data(data)
+    }
 }
 
 /// The numbers of a contiguous tensor of its own type.
@@ -50,27 +44,29 @@ fn numbers<E>(slice: Option<&[E]>) -> &[E] {
     slice.expect("a contiguous tensor of its own type")
 }
 
-fn narrowed<H>(values: &[f32]) -> Vec<H>
+fn narrowed<H>(values: &[f32], shape: Shape) -> FlexTensor
 where
-    H: Element + Default,
+    H: Element + Pod,
     [H]: HalfFloatSliceExt,
 {
-    let mut narrow = vec![H::default(); values.len()];
-    narrow
+    // Two numbers in the place of one.
+    let mut buffer = buffers::take(values.len().div_ceil(2));
+    let narrow: &mut [H] = bytemuck::cast_slice_mut(&mut buffer);
+    narrow[..values.len()]
         .par_chunks_mut(CHUNK)
         .zip(values.par_chunks(CHUNK))
         .for_each(|(narrow, values)| narrow.convert_from_f32_slice(values));
-    narrow
+    buffer.into_tensor_of(H::dtype(), shape)
 }
 
-fn widened<H>(values: &[H]) -> Vec<f32>
+fn widened<H>(values: &[H], shape: Shape) -> FlexTensor
 where
     H: Element,
     [H]: HalfFloatSliceExt,
 {
-    let mut wide = vec![0.0; values.len()];
+    let mut wide = buffers::take(values.len());
     wide.par_chunks_mut(CHUNK)
         .zip(values.par_chunks(CHUNK))
         .for_each(|(wide, values)| values.convert_to_f32_slice(wide));
-    wide
+    wide.into_tensor(shape)
 }

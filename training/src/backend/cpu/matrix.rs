@@ -1,15 +1,19 @@
-//! Matrix products on slices, through the `gemm` crate.
+//! Matrices on slices, and their products.
 
-use gemm::Parallelism;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::gemm;
+use super::vector::Vector;
 
 /// A matrix that borrows its numbers, by rows, transposed, or as a part of a wider one.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
-    values: &'a [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
+    pub(super) values: &'a [f32],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) row_stride: usize,
+    pub(super) column_stride: usize,
 }
 
 impl<'a> Matrix<'a> {
@@ -37,6 +41,20 @@ impl<'a> Matrix<'a> {
         Self { values, rows, columns, row_stride, column_stride: 1 }
     }
 
+    /// A part of it.
+    ///
+    /// # Panics
+    ///
+    /// When the part goes over the edge.
+    #[must_use]
+    pub fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?}");
+        assert!(columns.start <= columns.end && columns.end <= self.columns, "columns {columns:?}");
+        let first = rows.start * self.row_stride + columns.start * self.column_stride;
+        let values = self.values.get(first..).unwrap_or_default();
+        Self { values, rows: rows.len(), columns: columns.len(), ..self }
+    }
+
     /// The same numbers with rows and columns swapped.
     #[must_use]
     pub fn transposed(self) -> Self {
@@ -51,13 +69,21 @@ impl<'a> Matrix<'a> {
 }
 
 /// A matrix to write to, by rows, which may be a part of a wider one.
+///
+/// It is a borrow of `rows` pieces of `columns` numbers, so that parts of the same rows can be
+/// written by different threads.
 #[derive(Debug)]
 pub struct MatrixMut<'a> {
-    values: &'a mut [f32],
+    /// Where the first row begins; only its rows' numbers may be touched.
+    first: *mut f32,
     rows: usize,
     columns: usize,
     row_stride: usize,
+    borrow: PhantomData<&'a mut [f32]>,
 }
+
+// SAFETY: it is a `&mut [f32]`, less what lies between its rows.
+unsafe impl Send for MatrixMut<'_> {}
 
 impl<'a> MatrixMut<'a> {
     /// `values` as rows of `columns` numbers.
@@ -69,7 +95,7 @@ impl<'a> MatrixMut<'a> {
     pub fn new(values: &'a mut [f32], columns: usize) -> Self {
         assert!(values.len().is_multiple_of(columns), "whole rows of {columns}");
         let rows = values.len() / columns;
-        Self { values, rows, columns, row_stride: columns }
+        Self::strided(values, rows, columns, columns)
     }
 
     /// `rows` rows of `columns` numbers, of which each begins `row_stride` after the one before;
@@ -82,7 +108,72 @@ impl<'a> MatrixMut<'a> {
     pub fn strided(values: &'a mut [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         assert!(holds_rows(values.len(), rows, columns, row_stride), "{rows} rows of {columns}");
         assert!(rows <= 1 || columns <= row_stride, "rows that do not overlap");
-        Self { values, rows, columns, row_stride }
+        Self { first: values.as_mut_ptr(), rows, columns, row_stride, borrow: PhantomData }
+    }
+
+    /// How many rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The numbers of a row.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such row.
+    #[inline]
+    pub fn row(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: the constructors checked that all rows lie within what is borrowed, for as long
+        // as `self` lives; no other `MatrixMut` has these numbers, and `self` gives out one row
+        // at a time.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.first.add(row * self.row_stride), self.columns)
+        }
+    }
+
+    /// The first `at` rows, and the others.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer.
+    #[must_use]
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.rows, "{at} of {} rows", self.rows);
+        let second = self.first.wrapping_add(at * self.row_stride);
+        (Self { rows: at, ..self }, Self { first: second, rows: self.rows - at, ..self })
+    }
+
+    /// The first `at` columns, and the others.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer.
+    #[must_use]
+    pub fn split_columns(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.columns, "{at} of {} columns", self.columns);
+        let second = self.first.wrapping_add(at);
+        (Self { columns: at, ..self }, Self { first: second, columns: self.columns - at, ..self })
+    }
+
+    /// A part of it, for as long as it is not used otherwise.
+    ///
+    /// # Panics
+    ///
+    /// When the part goes over the edge.
+    #[inline]
+    pub fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> MatrixMut<'_> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?}");
+        assert!(columns.start <= columns.end && columns.end <= self.columns, "columns {columns:?}");
+        let first = self.first.wrapping_add(rows.start * self.row_stride + columns.start);
+        MatrixMut { first, rows: rows.len(), columns: columns.len(), ..*self }
     }
 }
 
@@ -102,10 +193,21 @@ pub enum Write<'a> {
     Bias(&'a [f32]),
 }
 
+impl Write<'_> {
+    /// The same for some of the columns.
+    pub(super) fn columns(self, columns: &Range<usize>) -> Self {
+        match self {
+            Self::Bias(bias) => Self::Bias(&bias[columns.clone()]),
+            other => other,
+        }
+    }
+}
+
 /// `output` = `left · right`, or what [`Write`] says; `output` is stored by rows. All threads of
 /// the pool share the work.
 ///
-/// The result does not depend on the number of threads: each number of it is summed by one.
+/// The result does not depend on the number of threads: each number of it is summed by one, in the
+/// order that [`gemm`] says.
 ///
 /// # Panics
 ///
@@ -113,7 +215,7 @@ pub enum Write<'a> {
 pub fn multiply(left: Matrix<'_>, right: Matrix<'_>, output: &mut [f32], write: Write<'_>) {
     assert_eq!(output.len(), left.rows * right.columns, "output of all rows and columns");
     let output = MatrixMut::strided(output, left.rows, right.columns, right.columns);
-    multiply_with(left, right, output, write, Parallelism::Rayon(0));
+    gemm::multiply(Vector::best(), left, right, output, write);
 }
 
 /// [`multiply`] on the thread that calls it alone, for one of many products.
@@ -122,48 +224,5 @@ pub fn multiply(left: Matrix<'_>, right: Matrix<'_>, output: &mut [f32], write: 
 ///
 /// When shapes disagree.
 pub fn multiply_here(left: Matrix<'_>, right: Matrix<'_>, output: MatrixMut<'_>, write: Write<'_>) {
-    multiply_with(left, right, output, write, Parallelism::None);
-}
-
-fn multiply_with(
-    left: Matrix<'_>,
-    right: Matrix<'_>,
-    output: MatrixMut<'_>,
-    write: Write<'_>,
-    parallelism: Parallelism,
-) {
-    let (m, k, n) = (left.rows, left.columns, right.columns);
-    assert_eq!(k, right.rows, "inner dimensions");
-    assert_eq!([output.rows, output.columns], [m, n], "output of {m} × {n}");
-    if let Write::Bias(bias) = write {
-        assert_eq!(bias.len(), n, "a bias for each column");
-        for row in output.values.chunks_mut(output.row_stride.max(1)).take(m) {
-            row[..n].copy_from_slice(bias);
-        }
-    }
-    // SAFETY: the constructors of `Matrix` and `MatrixMut` and the assertions above make every
-    // index that the strides reach lie within the slices, and `output` is borrowed alone.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            output.values.as_mut_ptr(),
-            1,
-            output.row_stride as isize,
-            write != Write::Replace,
-            left.values.as_ptr(),
-            left.column_stride as isize,
-            left.row_stride as isize,
-            right.values.as_ptr(),
-            right.column_stride as isize,
-            right.row_stride as isize,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            parallelism,
-        );
-    }
+    gemm::multiply_here(Vector::best(), left, right, output, write);
 }

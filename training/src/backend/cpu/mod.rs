@@ -13,6 +13,7 @@ pub mod cached_attention;
 mod column_sums;
 pub mod convert;
 pub mod dropout;
+pub mod gemm;
 pub mod head;
 pub mod layer_norm;
 pub mod linear;

@@ -5,7 +5,7 @@
 //! `max + ln Σ`, which would be rounded in proportion to the scores: at a score of 10,000 the
 //! probabilities would be off by a thousandth.
 
-use super::vector::{LANES, exp, exp_and_sum, fma, fold, max, vectorized};
+use super::vector::{LANES, add, exp, exp_and_sum, fma, fold, max, vectorized};
 
 /// What turns the scores of a row into probabilities: the largest of them and `1 / Σ`.
 pub type Normalizer = [f32; 2];
@@ -23,7 +23,7 @@ vectorized! {
 
 vectorized! {
     /// `row` becomes probabilities but for the [`Normalizer`]'s factor.
-    pub fn exponentials(row: &mut [f32], scale: f32) -> Normalizer {
+    pub(super) fn exponentials(row: &mut [f32], scale: f32) -> Normalizer {
         let largest = max(row);
         let factor = 1.0 / exp_and_sum::<FMA>(row, largest, scale);
         [largest, factor]
@@ -33,7 +33,7 @@ vectorized! {
 vectorized! {
     /// `scores` become probabilities, and `gradient` of the probabilities becomes that of the
     /// scores.
-    pub fn backward(
+    pub(super) fn backward(
         scores: &mut [f32],
         gradient: &mut [f32],
         normalizer: Normalizer,
@@ -51,7 +51,7 @@ vectorized! {
                 means[lane] = fma::<FMA>(scores[lane], gradient[lane], means[lane]);
             }
         }
-        let mut mean = fold(means, |a, b| a + b);
+        let mut mean = fold(means, add);
         for (score, gradient) in scores_rest.iter_mut().zip(gradient_rest) {
             *score = probability(*score);
             mean = fma::<FMA>(*score, *gradient, mean);

@@ -22,7 +22,7 @@ pub use self::backward::backward;
 pub use self::forward::forward;
 use super::dropout::multiply_by_mask;
 use super::matrix::{Matrix, MatrixMut, Write, multiply_here};
-use super::vector::Vector;
+use super::vector::{LANES, Vector};
 use crate::backend::AttentionSettings;
 use crate::parallel::random::DropoutMask;
 
@@ -30,7 +30,7 @@ use crate::parallel::random::DropoutMask;
 const QUERY_BLOCK: usize = 64;
 
 /// Keys of a row that are computed together.
-const KEY_BLOCK: usize = 32;
+const KEY_BLOCK: usize = LANES;
 
 /// Queries, keys and values, and how they are looked at.
 #[derive(Debug, Clone, Copy)]

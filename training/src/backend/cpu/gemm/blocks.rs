@@ -1,0 +1,206 @@
+//! A product on one thread: the loops around the micro-kernel.
+
+use std::ops::Range;
+
+use super::super::matrix::{Matrix, MatrixMut, Write};
+use super::ahead::Ahead;
+use super::left::{Left, is_readable_in_place};
+use super::panels::Panels;
+use super::scratch::with_scratch;
+use super::{Kernel, Side};
+
+/// Depth that a tile is kept in registers for, at most. Deeper products are cut into equal pieces,
+/// so that the order of a sum is a matter of the depth alone; a tile is read, added to and written
+/// once for each piece, which takes about 1% of the time at this depth.
+pub(super) const DEPTH: usize = 512;
+
+/// Numbers of a packed block of the left operand at most: 192 KiB, a part of the second cache.
+const LEFT_BLOCK: usize = 48 << 10;
+/// Numbers of a packed block of the right operand at most: 512 KiB, half of the second cache.
+const RIGHT_BLOCK: usize = 128 << 10;
+
+/// An operand of a product on one thread. A plain one may have more lines than the output: those
+/// that the thread will probably multiply next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operand<'a> {
+    /// To be packed; its rows are its lines.
+    Plain(Matrix<'a>),
+    /// A left one that the kernel reads where it is.
+    InPlace(Matrix<'a>),
+    /// Packed before.
+    Packed(Panels<'a>),
+}
+
+/// A block of an operand, as the kernel reads it.
+#[derive(Debug, Clone, Copy)]
+enum Block<'a> {
+    Rows(Matrix<'a>),
+    Panels(Panels<'a>),
+}
+
+/// Depth of a piece of `depth`.
+pub(super) fn piece_depth(depth: usize) -> usize {
+    depth.div_ceil(depth.div_ceil(DEPTH))
+}
+
+/// Lines of a block of an operand that is packed.
+pub(super) fn block_lines<K: Kernel>(side: Side, depth: usize) -> usize {
+    let (numbers, width) = match side {
+        Side::Left => (LEFT_BLOCK, K::ROWS),
+        Side::Right => (RIGHT_BLOCK, K::COLUMNS),
+    };
+    (numbers / piece_depth(depth)).next_multiple_of(width)
+}
+
+/// Cuts `len` into pieces of `size` and a last one.
+pub(super) fn pieces(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..len).step_by(size).map(move |start| start..len.min(start.saturating_add(size)))
+}
+
+impl<'a> Operand<'a> {
+    /// A left operand, which is packed if it must be.
+    pub(super) fn left<K: Kernel>(left: Matrix<'a>) -> Self {
+        let in_place = K::READS_IN_PLACE && is_readable_in_place(left);
+        if in_place { Self::InPlace(left) } else { Self::Plain(left) }
+    }
+
+    fn depth(self) -> usize {
+        match self {
+            Self::Plain(lines) | Self::InPlace(lines) => lines.columns,
+            Self::Packed(panels) => panels.depth,
+        }
+    }
+
+    /// Lines of a block, of `lines` in all.
+    fn block_lines<K: Kernel>(self, side: Side, lines: usize) -> usize {
+        match (self, side) {
+            // Whatever the number of panels on the right: only one at a time is in the cache.
+            (Self::Packed(_), Side::Right) => lines,
+            _ => block_lines::<K>(side, self.depth()).min(lines),
+        }
+    }
+
+    /// Room that a block takes which is packed.
+    fn room<K: Kernel>(self, side: Side, lines: usize) -> usize {
+        match self {
+            Self::Plain(_) => Panels::room(K::width(side), lines, piece_depth(self.depth())),
+            Self::InPlace(_) | Self::Packed(_) => 0,
+        }
+    }
+
+    /// A block, which is packed to `room` if need be.
+    fn block<'b, K: Kernel>(
+        self,
+        kernel: K,
+        side: Side,
+        lines: Range<usize>,
+        depth: Range<usize>,
+        room: &'b mut [f32],
+    ) -> Block<'b>
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Plain(matrix) => {
+                let (width, len) = (K::width(side), depth.len());
+                kernel.pack(side, matrix.part(lines, depth), room, Panels::stride(width, len));
+                Block::Panels(Panels::new(room, width, len))
+            }
+            Self::InPlace(matrix) => Block::Rows(matrix.part(lines, depth)),
+            Self::Packed(panels) => Block::Panels(panels.part(lines, depth)),
+        }
+    }
+
+    /// What to fetch while `tiles` tiles with a block are multiplied: the block of the same lines
+    /// that comes next, or the first of the lines that do.
+    fn after(self, lines: Range<usize>, depth: Range<usize>, tiles: usize) -> Ahead<'a> {
+        let (Self::Plain(matrix) | Self::InPlace(matrix)) = self else {
+            return Ahead::new(None, tiles);
+        };
+        let len = depth.len();
+        let next = if depth.end < matrix.columns {
+            Some(matrix.part(lines, depth.end..matrix.columns.min(depth.end + len)))
+        } else if lines.end < matrix.rows {
+            let end = matrix.rows.min(lines.end + lines.len());
+            Some(matrix.part(lines.end..end, 0..piece_depth(matrix.columns)))
+        } else {
+            None
+        };
+        Ahead::new(next, tiles)
+    }
+}
+
+impl<'a> Block<'a> {
+    /// What the kernel multiplies for a tile of `rows`, from that many panels on.
+    fn left(self, panel: usize, rows: &Range<usize>) -> Left<'a> {
+        match self {
+            Self::Rows(matrix) => Left::Rows(matrix.part(rows.clone(), 0..matrix.columns)),
+            Self::Panels(panels) => Left::Panel(panels.panel(panel)),
+        }
+    }
+}
+
+/// `output` = the product of the operands, or what `write` says.
+pub(super) fn multiply<K: Kernel>(
+    kernel: K,
+    left: Operand<'_>,
+    right: Operand<'_>,
+    mut output: MatrixMut<'_>,
+    write: Write<'_>,
+) {
+    let (m, n, depth) = (output.rows(), output.columns(), left.depth());
+    let block_rows = left.block_lines::<K>(Side::Left, m);
+    let block_columns = right.block_lines::<K>(Side::Right, n);
+    let left_room = left.room::<K>(Side::Left, block_rows);
+    let right_room = right.room::<K>(Side::Right, block_columns);
+
+    with_scratch(left_room + right_room, |room| {
+        let (left_room, right_room) = room.split_at_mut(left_room);
+        for columns in pieces(n, block_columns) {
+            for piece in pieces(depth, piece_depth(depth)) {
+                let right_block =
+                    right.block(kernel, Side::Right, columns.clone(), piece.clone(), right_room);
+                let tiles = m.div_ceil(K::ROWS) * columns.len().div_ceil(K::COLUMNS);
+                let mut after_right = right.after(columns.clone(), piece.clone(), tiles);
+                let write = if piece.start == 0 { write.columns(&columns) } else { Write::Add };
+                for rows in pieces(m, block_rows) {
+                    let left_block =
+                        left.block(kernel, Side::Left, rows.clone(), piece.clone(), left_room);
+                    let mut after_left = left.after(rows.clone(), piece.clone(), tiles);
+                    let output = output.part(rows, columns.clone());
+                    multiply_block(kernel, left_block, right_block, output, write, || {
+                        after_left.fetch();
+                        after_right.fetch();
+                    });
+                }
+            }
+        }
+    });
+}
+
+/// Multiplies packed blocks tile by tile, and calls `each_tile` before each.
+fn multiply_block<K: Kernel>(
+    kernel: K,
+    left: Block<'_>,
+    right: Block<'_>,
+    mut output: MatrixMut<'_>,
+    write: Write<'_>,
+    mut each_tile: impl FnMut(),
+) {
+    let Block::Panels(right) = right else { unreachable!("a right operand is packed") };
+    let (m, n) = (output.rows(), output.columns());
+    let tiles = m.div_ceil(K::ROWS);
+    for (j, columns) in pieces(n, K::COLUMNS).enumerate() {
+        // Each tile with this panel fetches a part of the next.
+        let next = if columns.end < n { right.panel(j + 1) } else { &[] };
+        let mut next = next.chunks(next.len().div_ceil(tiles).max(1));
+        let write = write.columns(&columns);
+        for (i, rows) in pieces(m, K::ROWS).enumerate() {
+            each_tile();
+            let next = next.next().unwrap_or_default();
+            let left = left.left(i, &rows);
+            let output = output.part(rows, columns.clone());
+            kernel.multiply(left, right.panel(j), next, output, write);
+        }
+    }
+}
