@@ -14,6 +14,8 @@ mod record;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use corpus::Observer;
 use tracing::{info, warn};
@@ -124,7 +126,7 @@ fn lock(out: &Path) -> Result<File, TrainError> {
     fs::create_dir_all(out).map_err(|source| TrainError::io("create", out, source))?;
     let path = out.join(LOCK_FILE);
     let file = open_lock(&path).map_err(|source| TrainError::io("create", &path, source))?;
-    match file.try_lock() {
+    match try_lock_patiently(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             return Err(TrainError::RunFolderUsed {
@@ -140,6 +142,20 @@ fn lock(out: &Path) -> Result<File, TrainError> {
         Err(TryLockError::Error(source)) => return Err(TrainError::io("lock", &path, source)),
     }
     Ok(file)
+}
+
+/// Locks a file, and tries again for a moment where it is locked: a process that this one is just
+/// starting holds its locks too, until it runs its own program.
+fn try_lock_patiently(file: &File) -> Result<(), TryLockError> {
+    const ATTEMPTS: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(50);
+    for _ in 1..ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    file.try_lock()
 }
 
 /// Opens the lock's file, and makes it where there is none. One that is there may belong to a

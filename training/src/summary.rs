@@ -127,8 +127,8 @@ pub struct BytesPerRank {
     pub activations_kept: u64,
     /// The same with `recompute = "layer"`.
     pub activations_recomputed: u64,
-    /// What a pass holds beside them: the gradients that it has found and not yet added to the
-    /// sums, and one more vocabulary table, in `f32`.
+    /// What a pass holds beside them: where several micro-batches add up, the gradient of the
+    /// vocabulary table, in `f32`, before it is added to the sum. All others are added in place.
     pub passing: u64,
     /// Weights, gradients, optimizer, activations and what passes.
     pub total: u64,
@@ -248,8 +248,7 @@ impl Sizes<'_> {
         let tokens_per_step = (self.global_batch_size * model.seq_length) as u64;
         let tokens_total = tokens_per_step.saturating_mul(self.train_steps);
         let messages = self.messages();
-        let micro_batches =
-            (self.global_batch_size / (self.micro_batch_size * parallel.data)) as u64;
+        let micro_batches = self.micro_batches();
         let epochs_of =
             |tokens: u64| self.tokens_per_epoch.map(|epoch| tokens as f64 / epoch as f64);
         let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token();
@@ -331,18 +330,15 @@ impl Sizes<'_> {
         }
     }
 
-    /// Bytes of the gradients that a backward pass has found and not yet added to the sums, which
-    /// are all of them, or those of one layer or of the table; and of one more vocabulary table.
+    /// Bytes of the gradient that the head has found and the backward pass not yet added to the sum.
     fn passing_bytes(&self) -> u64 {
-        let parameters = self.parameters_per_rank();
         let table = self.vocabulary_rows() * self.model.hidden_size as u64;
-        let found = match self.recompute {
-            Recompute::None => parameters,
-            Recompute::Layer => {
-                (parameters - table).div_ceil(self.model.num_layers as u64).max(table)
-            }
-        };
-        NUMBER_BYTES * (found + table)
+        if self.micro_batches() > 1 { NUMBER_BYTES * table } else { 0 }
+    }
+
+    /// Micro-batches of a step that each copy of the model takes.
+    fn micro_batches(&self) -> u64 {
+        (self.global_batch_size / (self.micro_batch_size * self.parallel.data)) as u64
     }
 
     /// Everything that is exchanged in a micro-batch.
@@ -429,17 +425,14 @@ impl Sizes<'_> {
     }
 
     /// Numbers that a layer keeps. Every rank keeps whole the inputs and outputs of both norms; its
-    /// share of query, key, value, context, and of the MLP's units before and after GELU; and of
-    /// the attention probabilities, before dropout and after it.
+    /// share of query, key, value, context, and of the MLP's units before and after GELU; and two
+    /// numbers for each row of attention probabilities, which are computed again.
     fn layer_numbers(&self) -> u64 {
         let Self { model, parallel, .. } = self;
         let (rows, activation) = (self.rows(), self.activation());
-        let scores = (model.seq_length as u64).saturating_mul(model.num_attention_heads as u64);
-        let copies = if model.attention_dropout > 0.0 { 2 } else { 1 };
-        let split = activation
-            .saturating_mul(4)
-            .saturating_add(rows.saturating_mul(2 * model.ffn_size() as u64))
-            .saturating_add(rows.saturating_mul(scores).saturating_mul(copies));
+        let numbers_of_row = 2 * (model.ffn_size() + model.num_attention_heads) as u64;
+        let split =
+            activation.saturating_mul(4).saturating_add(rows.saturating_mul(numbers_of_row));
         activation.saturating_mul(4).saturating_add(split / parallel.tensor as u64)
     }
 }

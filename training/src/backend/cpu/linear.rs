@@ -1,7 +1,7 @@
 //! A linear layer on rows: `Y = X W + b`.
 //!
 //! Backward: `dX = dY Wᵀ`, `dW = Xᵀ dY`, and `db` is the sum of the rows of `dY`
-//! ([`column_sums`](super::column_sums)). All rows of a batch are one product: sample by sample,
+//! (module `column_sums`). All rows of a batch are one product: sample by sample,
 //! `dW` would be as many matrices to add up. A gradient that is there already is added to in place.
 
 use super::matrix::{Matrix, Write, multiply};
