@@ -42,7 +42,7 @@ mod prefetch;
 mod scratch;
 mod threads;
 
-use self::blocks::Operand;
+use self::blocks::{Operand, piece_depth};
 use self::kernel_portable::Portable;
 use self::left::Left;
 #[cfg(target_arch = "x86_64")]
@@ -177,7 +177,8 @@ impl Product<'_> {
             threads::multiply(kernel, left, right, self.output, self.write);
         } else {
             let (left, right) = (Operand::left::<K>(left), Operand::Plain(right));
-            blocks::multiply(kernel, left, right, self.output, self.write);
+            let piece = piece_depth(self.left.columns);
+            blocks::multiply(kernel, left, right, piece, self.output, self.write);
         }
     }
 }
