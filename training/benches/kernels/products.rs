@@ -19,8 +19,10 @@ pub(crate) struct Product {
     pub(crate) name: &'static str,
     sizes: [usize; 3],
     ours: Calls,
+    gemm: Calls,
     stock: Calls,
     call_ours: Call,
+    call_gemm: Call,
     call_stock: Call,
 }
 
@@ -72,6 +74,14 @@ impl Product {
                 times.forward.measure(|| multiply(left, right, output, Write::Replace));
             })
         };
+        let call_gemm: Call = {
+            let (left, right) = (numbers(m * k, 1), numbers(k * n, 2));
+            let output = std::cell::RefCell::new(vec![0.0; m * n]);
+            Box::new(move |times| {
+                let output = &mut output.borrow_mut()[..];
+                times.forward.measure(|| gemm_crate(sizes, stored, &left, &right, output));
+            })
+        };
         let call_stock: Call = {
             let tensor = |rows: usize, columns: usize| {
                 let values = TensorData::new(numbers(rows * columns, 1), [rows, columns]);
@@ -87,15 +97,18 @@ impl Product {
                 times.forward.measure(|| left.matmul(right));
             })
         };
-        Self { name, sizes, ours: Calls::default(), stock: Calls::default(), call_ours, call_stock }
+        let [ours, gemm, stock] = [(); 3].map(|()| Calls::default());
+        Self { name, sizes, ours, gemm, stock, call_ours, call_gemm, call_stock }
     }
 
-    /// A round: both in turn.
+    /// A round: all in turn.
     pub(crate) fn run(&mut self) {
         for call in 0..=CALLS {
-            for (calls, work) in
-                [(&mut self.ours, &self.call_ours), (&mut self.stock, &self.call_stock)]
-            {
+            for (calls, work) in [
+                (&mut self.ours, &self.call_ours),
+                (&mut self.gemm, &self.call_gemm),
+                (&mut self.stock, &self.call_stock),
+            ] {
                 let mut times = Times::default();
                 work(&mut times);
                 // The first of a round warms up.
@@ -119,13 +132,50 @@ impl Product {
 }
 
 pub(crate) fn table(products: &[Product], torch: &Torch) -> Table {
-    let mut table = Table::new(["product", "m x k x n", "ours", "burn's", "torch's"]);
+    let mut table = Table::new(["product", "m x k x n", "ours", "gemm crate", "burn's", "torch's"]);
     for product in products {
         let name = product.name.trim_start_matches("product: ").to_owned();
         let peer = torch.times(product.name).forward;
-        let rates = [&product.ours, &product.stock, &peer].map(|calls| product.rate(calls));
+        let rates =
+            [&product.ours, &product.gemm, &product.stock, &peer].map(|calls| product.rate(calls));
         let sizes = product.sizes.map(|size| size.to_string()).join(" x ");
         table.push([name, sizes].into_iter().chain(rates));
     }
     table
+}
+
+/// The product by the `gemm` crate, which this crate's own took the place of.
+fn gemm_crate([m, k, n]: [usize; 3], stored: Stored, left: &[f32], right: &[f32], out: &mut [f32]) {
+    let (left_strides, right_strides) = match stored {
+        Stored::Plain => ([k, 1], [n, 1]),
+        Stored::LeftTransposed => ([1, m], [n, 1]),
+        Stored::RightTransposed => ([k, 1], [1, k]),
+    };
+    let ([left_row, left_column], [right_row, right_column]) =
+        (left_strides.map(|stride| stride as isize), right_strides.map(|stride| stride as isize));
+    assert_eq!([left.len(), right.len(), out.len()], [m * k, k * n, m * n]);
+    // SAFETY: the strides stay within the slices, which hold as many numbers as the sizes say.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            left.as_ptr(),
+            left_column,
+            left_row,
+            right.as_ptr(),
+            right_column,
+            right_row,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::Rayon(0),
+        );
+    }
 }

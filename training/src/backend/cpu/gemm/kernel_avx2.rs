@@ -9,7 +9,7 @@ use super::super::matrix::{Matrix, MatrixMut, Write};
 use super::super::vector::Vector;
 use super::left::{InPlace, Left, Packed, Rows};
 use super::panels::pack;
-use super::prefetch::{CACHE_LINE, prefetch};
+use super::prefetch::{CACHE_LINE, prefetch, prefetch_all};
 use super::{Kernel, Side};
 
 /// Numbers of a register.
@@ -104,9 +104,7 @@ fn tile<const R: usize, const V: usize, L: Rows>(
     assert_eq!(left.depth(), right.len(), "panels of one depth");
     let columns = output.columns();
     for i in 0..R {
-        let row = output.row(i);
-        prefetch(row, 0);
-        prefetch(row, columns - 1);
+        prefetch_all(output.row(i));
     }
 
     let mut sums = [[_mm256_setzero_ps(); V]; R];
@@ -117,29 +115,29 @@ fn tile<const R: usize, const V: usize, L: Rows>(
         {
             prefetch(next, line);
         }
-        let mut b = [_mm256_setzero_ps(); V];
-        for v in 0..V {
-            b[v] = load(&right[v * LANES..(v + 1) * LANES]);
+        let mut registers = [_mm256_setzero_ps(); V];
+        for (register, numbers) in registers.iter_mut().zip(right.chunks_exact(LANES)) {
+            *register = load(numbers);
         }
-        for i in 0..R {
+        for (i, sums) in sums.iter_mut().enumerate() {
             // SAFETY: `depth` counts the right side, and the left side has the same depth.
-            let a = _mm256_set1_ps(unsafe { left.get(i, depth) });
-            for v in 0..V {
-                sums[i][v] = _mm256_fmadd_ps(a, b[v], sums[i][v]);
+            let number = _mm256_set1_ps(unsafe { left.get(i, depth) });
+            for (sum, &register) in sums.iter_mut().zip(&registers) {
+                *sum = _mm256_fmadd_ps(number, register, *sum);
             }
         }
     }
 
-    for i in 0..R {
+    for (i, sums) in sums.into_iter().enumerate() {
         let row = output.row(i);
-        for v in 0..V {
+        for (v, sum) in sums.into_iter().enumerate() {
             let columns = v * LANES..columns.min((v + 1) * LANES);
-            let sum = match write {
-                Write::Replace => sums[i][v],
-                Write::Add => _mm256_add_ps(sums[i][v], load(&row[columns.clone()])),
-                Write::Bias(bias) => _mm256_add_ps(sums[i][v], load(&bias[columns.clone()])),
+            let numbers = match write {
+                Write::Replace => sum,
+                Write::Add => _mm256_add_ps(sum, load(&row[columns.clone()])),
+                Write::Bias(bias) => _mm256_add_ps(sum, load(&bias[columns.clone()])),
             };
-            store(&mut row[columns], sum);
+            store(&mut row[columns], numbers);
         }
     }
 }

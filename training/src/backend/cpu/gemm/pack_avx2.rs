@@ -6,9 +6,6 @@ use std::ops::Range;
 use super::super::matrix::Matrix;
 use super::panels::copy;
 
-/// Numbers of a line that are taken together, so that a cache line is read once.
-const PIECE: usize = 16;
-
 /// Packs whole panels.
 #[target_feature(enable = "avx2")]
 pub(super) fn pack<const W: usize>(operand: Matrix<'_>, panels: &mut [f32], stride: usize) {
@@ -27,24 +24,23 @@ pub(super) fn pack<const W: usize>(operand: Matrix<'_>, panels: &mut [f32], stri
 
 /// Packs `W` lines that are each in one piece and begin `stride` numbers after each other.
 ///
-/// Blocks of 8 lines, then 4, are transposed in registers.
+/// Blocks of 8 lines, then 4, are transposed in registers, along the depth: memory is read in few
+/// runs at a time.
 #[target_feature(enable = "avx2")]
 fn transpose<const W: usize>(values: &[f32], stride: usize, panel: &mut [[f32; W]]) {
     let depth = panel.len();
     let blocked = depth - depth % 8;
-    for start in (0..blocked).step_by(PIECE) {
-        for line in (0..W).step_by(8) {
-            for depth in (start..blocked.min(start + PIECE)).step_by(8) {
-                let values = &values[line * stride + depth..];
-                let panel = &mut panel[depth..depth + 8];
-                match W - line {
-                    8.. => transpose_8x8(values, stride, panel, line),
-                    4.. => {
-                        transpose_4x8(values, stride, panel, line);
-                        copy_lines(values, stride, panel, line, line + 4..W);
-                    }
-                    _ => copy_lines(values, stride, panel, line, line..W),
+    for line in (0..W).step_by(8) {
+        for depth in (0..blocked).step_by(8) {
+            let values = &values[line * stride + depth..];
+            let panel = &mut panel[depth..depth + 8];
+            match W - line {
+                8.. => transpose_8x8(values, stride, panel, line),
+                4.. => {
+                    transpose_4x8(values, stride, panel, line);
+                    copy_lines(values, stride, panel, line, line + 4..W);
                 }
+                _ => copy_lines(values, stride, panel, line, line..W),
             }
         }
     }
