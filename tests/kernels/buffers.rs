@@ -1,6 +1,6 @@
 //! Memory that is used again.
 
-use burn::tensor::{Shape, Tensor, TensorPrimitive};
+use burn::tensor::{Shape, Tensor, TensorPrimitive, s};
 use training::backend::Cpu;
 use training::backend::cpu::buffers::{Buffer, take, zeroed};
 
@@ -17,7 +17,7 @@ fn memory_of_a_tensor_is_taken_again_when_its_last_clone_is_gone() {
     let clone = tensor.clone();
     drop(tensor);
     assert_ne!(take(LEN).as_ptr(), place, "the clone still holds it");
-    let some = clone.clone().slice([3..5]).into_data();
+    let some = clone.clone().slice(s![3..5]).into_data();
     assert_eq!(some.to_vec::<f32>().unwrap(), [1.5, 1.5]);
     drop(clone);
 

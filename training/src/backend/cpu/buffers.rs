@@ -7,7 +7,7 @@
 //! tensor do so through the tensor.
 //!
 //! Sizes are rounded up to eight classes for each power of two. What nobody has asked for in
-//! [`KEPT_TAKES`] requests goes back to the system when memory is asked of it: so a loop of equal
+//! `KEPT_TAKES` requests goes back to the system when memory is asked of it: so a loop of equal
 //! steps settles, and one whose sizes change does not pile up what it no longer needs.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! AVX-512 pays where a kernel computes much for each number: on one core of a Zen 4, bias and GELU
 //! of 1,024 × 1,536 numbers take 0.76 ms in place of AVX2's 1.16, and a dropout mask of 1,024 × 384
 //! is drawn in 0.23 ms in place of 0.30. What reads and adds is no faster, a layer norm's backward
-//! pass even slower (0.35 ms in place of 0.28, for the sums over its lanes). Both give the same bits.
+//! pass even slower (0.32 ms in place of 0.24, for the sums over its lanes). Both give the same bits.
 //!
 //! A closure that is no more than a few operations is inlined into a kernel, a larger one may become
 //! a function of its own that has no vector instructions: large steps are loops.

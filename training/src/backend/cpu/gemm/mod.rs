@@ -1,14 +1,14 @@
 //! Products of matrices in single precision.
 //!
-//! `C = A · B` is made tile by tile. A micro-kernel ([`Kernel`]) keeps a tile of `C` in registers,
+//! `C = A · B` is made tile by tile. A micro-kernel (`Kernel`) keeps a tile of `C` in registers,
 //! `M_R × N_R` numbers, and adds to it, for one step of the depth `k` after the other, a column of
 //! `A` times a row of `B`. All around it serves to have those numbers at hand:
 //!
-//! 1. **Packing** ([`panels`]). `A` and `B` are copied into panels, `M_R` rows or `N_R` columns
+//! 1. **Packing** (`panels`). `A` and `B` are copied into panels, `M_R` rows or `N_R` columns
 //!    each, in the order in which the kernel reads them.
-//! 2. **Blocking** ([`blocks`]). A panel of `B` is used for all rows of a block of `A`, which lies
+//! 2. **Blocking** (`blocks`). A panel of `B` is used for all rows of a block of `A`, which lies
 //!    in the second cache for that time.
-//! 3. **Threads** ([`threads`]). One operand is packed once for all threads; the other is cut into
+//! 3. **Threads** (`threads`). One operand is packed once for all threads; the other is cut into
 //!    tasks, each of which packs its own part: nothing is packed twice.
 //!
 //! ```text
@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Every number of `C` is summed in the same order, whatever its neighbors, the number of threads
-//! and the sizes of the other two dimensions: along pieces of the depth ([`blocks::DEPTH`]), in each
+//! and the sizes of the other two dimensions: along pieces of the depth (`blocks::DEPTH`), in each
 //! from its first product to its last, with one rounding for a product and its addition. AVX-512
 //! and AVX2 give the same bits.
 
