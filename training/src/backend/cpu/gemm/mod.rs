@@ -36,10 +36,10 @@
 //!
 //! # Why not a library
 //!
-//! The `gemm` crate, the fastest in Rust, is as fast in most products, and slower by an eighth in
-//! the gradient of a large table. It leaves open in which order it adds up, has no bias, and needs
-//! memory of its own for each product. GFLOP/s of one thread of a Zen 4 with AVX-512 that makes 118
-//! at most, by the thread's processor time, the best calls of both in turn:
+//! The `gemm` crate, the fastest of those in Rust that were tried, is as fast in most products, and
+//! slower by a ninth in the gradient of a large table. It does not say in which order it adds up,
+//! and adds no bias. GFLOP/s of one thread of a Zen 4 with AVX-512 that makes 118 at most, by the
+//! thread's processor time, the best calls of both in turn:
 //!
 //! | product, 1024 tokens, 384 wide | M × N × K | here | of the most | `gemm` 0.19 |
 //! |---|---|---|---|---|
@@ -53,8 +53,8 @@
 //! | their gradient of the input | 512 × 384 × 50304 | 104.9 | 89% | 106.1 |
 //! | their gradient of the table | 50304 × 384 × 512 | 106.1 | 90% | 94.5 |
 //!
-//! Of two threads the best calls make 87 to 93% of their 236 GFLOP/s in a layer's products. The
-//! table of products of `cargo bench --bench kernels` has both on any number of threads.
+//! On two threads the best calls of a layer's products made 84 to 93% of 236. The table of products
+//! of `cargo bench --bench kernels` has both on any number of threads.
 //!
 //! # Sources
 //!
