@@ -1,8 +1,10 @@
 //! Memory that is used again.
 
+use std::time::{Duration, Instant};
+
 use burn::tensor::{Shape, Tensor, TensorPrimitive, s};
 use training::backend::Cpu;
-use training::backend::cpu::buffers::{Buffer, take, zeroed};
+use training::backend::cpu::buffers::{Buffer, KEPT, Pool, take, zeroed};
 
 /// A size that no other test asks for, so that no other test takes what this one gives back.
 const LEN: usize = 1_234_567;
@@ -54,7 +56,8 @@ fn zeroed_is_zero_whatever_the_memory_held() {
 
 #[test]
 fn sizes_of_one_class_share_memory_and_keep_their_length() {
-    let (long, short) = (3_100_000, 3_000_000);
+    // No other test asks for as many.
+    let (long, short) = (7_340_000, 7_200_000);
     let buffer = take(long);
     let place = buffer.as_ptr();
     drop(buffer);
@@ -65,12 +68,51 @@ fn sizes_of_one_class_share_memory_and_keep_their_length() {
 }
 
 #[test]
-fn vector_becomes_a_buffer_and_back_without_a_copy() {
-    let values = vec![2.0; 5000];
+fn vector_of_a_buffer_becomes_one_again_without_a_copy() {
+    let values = take(5000).into_vec();
     let place = values.as_ptr();
-    let back = Buffer::from(values).into_vec();
+    let back = Buffer::of_vec(values).into_vec();
     assert_eq!((back.as_ptr(), back.len()), (place, 5000));
     assert!(take(0).is_empty());
+}
+
+#[test]
+fn last_buffer_given_is_the_first_one_taken() {
+    let (mut pool, now) = (Pool::new(), Instant::now());
+    let buffers = [0.5, 1.5].map(|value| vec![value; 4096]);
+    let places = buffers.each_ref().map(Vec::as_ptr);
+    for buffer in buffers {
+        assert!(pool.give(buffer, now).is_empty());
+    }
+    assert!(pool.take(8192, now).0.is_none(), "another size");
+    let taken = [0, 1].map(|_| pool.take(4096, now).0.unwrap());
+    assert_eq!(taken.each_ref().map(|buffer| buffer[0]), [1.5, 0.5]);
+    assert_eq!(taken.each_ref().map(Vec::as_ptr), [places[1], places[0]]);
+    assert!(pool.take(4096, now).0.is_none());
+}
+
+#[test]
+fn buffer_that_nobody_wants_for_long_is_given_back_to_the_system() {
+    let (mut pool, start) = (Pool::new(), Instant::now());
+    let second = Duration::from_secs(1);
+    assert!(pool.give(vec![0.0; 4096], start).is_empty());
+    assert!(pool.give(vec![0.0; 8192], start + KEPT - second).is_empty());
+    // Both the hit and the miss look for what is old.
+    let later = start + KEPT + second;
+    let (found, old) = pool.take(8192, later);
+    assert!(found.is_some());
+    assert_eq!(old.iter().map(Vec::len).collect::<Vec<_>>(), [4096]);
+    let (found, old) = pool.take(4096, later + second);
+    assert!(found.is_none() && old.is_empty());
+
+    // However many come and go, what waits is what came in the last seconds.
+    let waiting: usize = (0..10_000)
+        .map(|i| {
+            let old = pool.give(vec![0.0; 4096], later + second * (2 + i / 100));
+            1_usize.wrapping_sub(old.len())
+        })
+        .fold(0, usize::wrapping_add);
+    assert!(waiting <= 100 * (KEPT.as_secs() as usize + 2), "{waiting}");
 }
 
 #[test]

@@ -72,11 +72,15 @@ fn lent_sum_is_added_to_in_its_own_memory() {
         weight.grad_remove(&mut found).unwrap()
     };
     let once = values(pass(None));
-    let sum = Tensor::full([IN, OUT], 0.5, &weight.device());
-    lend_sum(weight.clone(), Tensor::from_inner(sum));
+    let sum: T<2> = Tensor::full([IN, OUT], 0.5, &weight.device());
+    let sum = sum.into_data();
+    let place = sum.as_bytes().as_ptr();
+    lend_sum(weight.clone(), Tensor::from_data(sum, &weight.device()));
     let found = pass(None);
     let expected: Vec<f32> = once.iter().map(|value| value + 0.5).collect();
-    assert_near(&values(found), &expected, 1e-5, "sum");
+    let found = found.into_data();
+    assert_eq!(found.as_bytes().as_ptr(), place);
+    assert_near(found.as_slice().unwrap(), &expected, 1e-5, "sum");
     assert!(reclaim_sum(weight.clone()).is_none(), "the pass took it");
     assert_eq!(values(pass(None)), once, "the next pass knows nothing of it");
 

@@ -130,14 +130,18 @@ impl Case {
             for vector in Vector::all() {
                 let here = self.product(vector, write, false);
                 self.check(&here, write);
-                assert_eq!(bits(&here), bits(&self.product(vector, write, true)), "threads");
+                assert_same(&self.product(vector, write, true), &here, "on all threads");
             }
         }
     }
 }
 
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|value| value.to_bits()).collect()
+/// Checks that outputs are the same to the bit.
+fn assert_same(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.to_bits(), expected.to_bits(), "{what} at {i}: {found}, {expected}");
+    }
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn a_row_alone_is_the_same_as_among_others() {
         let mut alone = vec![0.0; 40];
         let output = MatrixMut::new(&mut alone, 40);
         gemm::multiply_here(Vector::best(), left, case.right.matrix(), output, Write::Replace);
-        assert_eq!(bits(&alone), bits(&all[row * case.stride..][..40]));
+        assert_same(&alone, &all[row * case.stride..][..40], "a row alone");
     }
 }
 
@@ -187,28 +191,25 @@ fn a_row_alone_is_the_same_as_among_others() {
 fn vector_codes_with_fused_multiply_add_agree_to_the_bit() {
     let mut numbers = Numbers(0x0123_4567_89ab_cdef);
     let case = Case::made_up(&mut numbers, [45, 83, 600]);
-    let fused = Vector::all().into_iter().filter(|vector| vector.has_avx2());
-    let outputs: Vec<_> =
-        fused.map(|vector| bits(&case.product(vector, Write::Add, true))).collect();
-    assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]));
+    let expected = case.product(Vector::best(), Write::Add, true);
+    for vector in Vector::all().into_iter().filter(|vector| vector.has_avx2()) {
+        assert_same(&case.product(vector, Write::Add, true), &expected, vector.name());
+    }
 }
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let mut numbers = Numbers(0xfeed_face_0bad_cafe);
-    // By rows, by columns, and so deep that the packed operand is walked in spans.
-    for shape in [[300, 100, 300], [70, 700, 200], [24, 60, 40_000]] {
+    // By rows, by columns, and so deep that the packed operand is walked in spans, each in some
+    // orders of the operands.
+    for shape in [[300, 100, 300], [70, 700, 200], [60, 50, 50_000], [40, 60, 60_000]].repeat(4) {
         let case = Case::made_up(&mut numbers, shape);
-        let outputs: Vec<_> = [1, 2, 3, 8]
-            .into_iter()
-            .map(|threads| {
-                let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-                let product = || case.product(Vector::best(), Write::Add, true);
-                bits(&pool.expect("threads").install(product))
-            })
-            .collect();
-        assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]));
-        assert_eq!(outputs[0], bits(&case.product(Vector::best(), Write::Add, false)));
+        let here = case.product(Vector::best(), Write::Add, false);
+        for threads in [1, 2, 3, 8] {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            let output = pool.install(|| case.product(Vector::best(), Write::Add, true));
+            assert_same(&output, &here, "on some threads");
+        }
     }
 }
 
@@ -222,7 +223,7 @@ fn products_at_the_same_time_do_not_disturb_each_other() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let together = case.product(Vector::best(), Write::Replace, true);
-                    assert_eq!(bits(&together), bits(alone));
+                    assert_same(&together, alone, "beside another product");
                 }
             });
         }

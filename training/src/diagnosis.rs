@@ -7,13 +7,13 @@
 
 use std::path::PathBuf;
 
-use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::backend::Backend;
 use burn::tensor::{ElementConversion, Tensor};
 use serde::Serialize;
 use tracing::warn;
 
 use crate::TrainError;
-use crate::backend::TpBackend;
+use crate::backend::TrainingBackend;
 use crate::checkpoint::write_json;
 use crate::data::Batch;
 use crate::error::NonFinite;
@@ -55,7 +55,7 @@ pub(crate) fn end_of_run<B, M>(
     rank: &Rank,
 ) -> TrainError
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let dump = write(plan, state, found, rank);
@@ -71,7 +71,7 @@ fn write<B, M>(
     rank: &Rank,
 ) -> Result<PathBuf, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let step = state.step;
@@ -109,7 +109,7 @@ fn wait_for_main(rank: &Rank) {
 /// The first parameter of this rank that holds a value which is no number.
 fn first_weight<B, M>(state: &TrainState<B, M>) -> Result<Option<usize>, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let mut first: Option<usize> = None;
@@ -130,7 +130,7 @@ fn first_layer<B, M>(
     rank: &Rank,
 ) -> Result<Option<String>, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let num_layers = state.model.layers().len();
@@ -157,7 +157,7 @@ where
 /// then the loss. Every rank goes through all of them, for they exchange in each.
 fn first_place<B, M>(model: &M, batch: &Batch, dropout: &DropoutKey) -> Option<usize>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let mut places = Vec::with_capacity(model.layers().len() + 2);

@@ -6,7 +6,7 @@ use burn::module::{AutodiffModule, Module};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Int, Tensor, TensorData};
 
-use crate::backend::TpBackend;
+use crate::backend::{TpBackend, TrainingBackend};
 use crate::data::Batch;
 use crate::model::{Gpt2, TransformerBlock};
 use crate::parallel::random::DropoutKey;
@@ -64,7 +64,7 @@ pub trait Scored<B: Backend>: Module<B> {
 
 impl<B> Objective<B> for Gpt2<B>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     B::InnerBackend: TpBackend,
     Self: AutodiffModule<B>,
     TransformerBlock<B>: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,

@@ -9,7 +9,7 @@
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{ElementConversion, Tensor};
 
-use crate::backend::{Recompute, TpBackend, with_gradient, with_gradients};
+use crate::backend::{Recompute, TrainingBackend, with_gradient, with_gradients};
 use crate::data::Batch;
 use crate::objective::Objective;
 use crate::optim::GradientBuffer;
@@ -43,7 +43,7 @@ pub fn forward_backward<B, M>(
     timers: &mut StepTimers,
 ) -> f64
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     let mut pass = Pass { model, batch, settings, gradients, timers };
@@ -67,7 +67,7 @@ struct Pass<'a, M> {
 impl<M> Pass<'_, M> {
     fn through_one_graph<B>(&mut self) -> f64
     where
-        B: AutodiffBackend + TpBackend,
+        B: TrainingBackend,
         M: Objective<B>,
     {
         let Self { model, batch, settings, gradients, timers } = self;
@@ -82,7 +82,7 @@ impl<M> Pass<'_, M> {
 
     fn layer_by_layer<B>(&mut self) -> f64
     where
-        B: AutodiffBackend + TpBackend,
+        B: TrainingBackend,
         M: Objective<B>,
     {
         let Self { model, batch, settings, gradients, timers } = self;

@@ -2,10 +2,8 @@
 
 use std::marker::PhantomData;
 
-use burn::tensor::backend::AutodiffBackend;
-
 use crate::TrainError;
-use crate::backend::{Recompute, TpBackend};
+use crate::backend::{Recompute, TrainingBackend};
 use crate::data::Batch;
 use crate::objective::Objective;
 use crate::optim::{AdamW, DynamicLossScaler, GradientBuffer, clip_coefficient, grad_norm};
@@ -82,7 +80,7 @@ pub struct StepOutcome {
 
 impl<B, M> TrainState<B, M>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     /// The state after `step` steps that left `model` and `optimizer`, without a loss scale.

@@ -127,8 +127,9 @@ pub struct BytesPerRank {
     pub activations_kept: u64,
     /// The same with `recompute = "layer"`.
     pub activations_recomputed: u64,
-    /// What a pass holds beside them: where several micro-batches add up, the gradient of the
-    /// vocabulary table, in `f32`, before it is added to the sum. All others are added in place.
+    /// What a pass holds beside them, in `f32`: where several micro-batches add up, the gradient of
+    /// the vocabulary table before it is added to the sum (all others are added in place); in mixed
+    /// precision, the table as the head multiplies it.
     pub passing: u64,
     /// Weights, gradients, optimizer, activations and what passes.
     pub total: u64,
@@ -330,10 +331,13 @@ impl Sizes<'_> {
         }
     }
 
-    /// Bytes of the gradient that the head has found and the backward pass not yet added to the sum.
+    /// Bytes of the vocabulary tables that the head holds: a gradient that is not yet added to the
+    /// sum, and the weights rounded.
     fn passing_bytes(&self) -> u64 {
-        let table = self.vocabulary_rows() * self.model.hidden_size as u64;
-        if self.micro_batches() > 1 { NUMBER_BYTES * table } else { 0 }
+        let table = NUMBER_BYTES * self.vocabulary_rows() * self.model.hidden_size as u64;
+        let gradients = u64::from(self.micro_batches() > 1);
+        let rounded = u64::from(self.precision != Precision::F32);
+        (gradients + rounded) * table
     }
 
     /// Micro-batches of a step that each copy of the model takes.

@@ -7,13 +7,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use burn::tensor::backend::AutodiffBackend;
 use corpus::{Observer, Unit, machine};
 use tracing::info;
 
 use crate::TrainError;
 use crate::architecture::Architecture;
-use crate::backend::{CpuAutodiff, TpBackend};
+use crate::backend::{CpuAutodiff, TrainingBackend};
 use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Retention, Saved, Snapshot, TrainingState};
 use crate::collective_dump;
 use crate::collective_trace::CollectiveTrace;
@@ -91,7 +90,7 @@ fn train_rank<B, M>(
     observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
@@ -172,7 +171,7 @@ fn validate<B, M>(
     observer: &dyn Observer,
 ) -> Result<bool, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
@@ -255,7 +254,7 @@ fn save<B, M>(
     rank: &Rank,
 ) -> Result<Saved, TrainError>
 where
-    B: AutodiffBackend + TpBackend,
+    B: TrainingBackend,
     M: Objective<B>,
 {
     if rank.any("weights", !state.has_finite_weights()?)? {

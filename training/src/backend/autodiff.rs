@@ -13,7 +13,8 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
 use super::{
-    Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels, running_sums,
+    Activation, AttentionSettings, HeadExtras, Precision, TpBackend, TpKernels, TrainingBackend,
+    running_sums,
 };
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
@@ -90,31 +91,6 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
                     OpsKind::UnTracked(prep) => prep.finish(output),
                 }
             }
-        }
-    }
-
-    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>) {
-        running_sums::lend(parameter.node.id.value, sum.primitive);
-    }
-
-    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>> {
-        running_sums::take(parameter.node.id.value).map(Self::from_inner)
-    }
-
-    fn with_gradients<const N: usize>(
-        outputs: [FloatTensor<Self>; N],
-        gradients: [FloatTensor<Self>; N],
-    ) -> FloatTensor<Self> {
-        let gradients = gradients.map(|gradient| gradient.primitive);
-        let device = gradients.first().map(|gradient| B::float_device(gradient));
-        let device = device.expect("at least one output");
-        let zero = B::float_zeros([1].into(), &device, FloatDType::F32);
-        // By reference: a graph whose last tensor is dropped before the new node is registered can
-        // be freed by another thread's backward pass, and its gradients are lost without a word.
-        let nodes = outputs.each_ref().map(|output| output.node.clone());
-        match WithGradients.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(gradients, zero),
-            OpsKind::UnTracked(prep) => prep.finish(zero),
         }
     }
 
@@ -217,6 +193,33 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         group: &TensorParallelGroup,
     ) -> Vec<TokenScore> {
         B::head_token_scores(hidden.primitive, weight.primitive, targets, vocabulary, group)
+    }
+}
+
+impl<B: TpKernels, C: CheckpointStrategy> TrainingBackend for Autodiff<B, C> {
+    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>) {
+        running_sums::lend(parameter.node.id.value, sum.primitive);
+    }
+
+    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>> {
+        running_sums::take(parameter.node.id.value).map(Self::from_inner)
+    }
+
+    fn with_gradients<const N: usize>(
+        outputs: [FloatTensor<Self>; N],
+        gradients: [FloatTensor<Self>; N],
+    ) -> FloatTensor<Self> {
+        let gradients = gradients.map(|gradient| gradient.primitive);
+        let device = gradients.first().map(|gradient| B::float_device(gradient));
+        let device = device.expect("at least one output");
+        let zero = B::float_zeros([1].into(), &device, FloatDType::F32);
+        // By reference: a graph whose last tensor is dropped before the new node is registered can
+        // be freed by another thread's backward pass, and its gradients are lost without a word.
+        let nodes = outputs.each_ref().map(|output| output.node.clone());
+        match WithGradients.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(gradients, zero),
+            OpsKind::UnTracked(prep) => prep.finish(zero),
+        }
     }
 }
 

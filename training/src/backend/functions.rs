@@ -26,38 +26,6 @@ pub fn convert<B: TpBackend, const D: usize>(
     wrap(B::convert(unwrap(tensor), precision))
 }
 
-/// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may add
-/// to it in place: the gradient that it then finds is the new sum.
-pub fn lend_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>, sum: Tensor<B, D>) {
-    B::lend_sum(unwrap(parameter), unwrap(sum));
-}
-
-/// The sum that was lent for a parameter, where the backward pass has not added to it.
-pub fn reclaim_sum<B: TpBackend, const D: usize>(parameter: Tensor<B, D>) -> Option<Tensor<B, D>> {
-    B::reclaim_sum(unwrap(parameter)).map(wrap)
-}
-
-/// A number, 0, whose backward pass begins with `gradient` at `output`: it goes on where another
-/// one ended.
-pub fn with_gradient<B: TpBackend, const D: usize>(
-    output: Tensor<B, D>,
-    gradient: Tensor<B, D>,
-) -> Tensor<B, 1> {
-    wrap(B::with_gradients([unwrap(output)], [unwrap(gradient)]))
-}
-
-/// [`with_gradient`] for two outputs, each beside its gradient; both have their gradients before
-/// anything that led to them is asked for its own.
-pub fn with_gradients<B: TpBackend, const D: usize, const E: usize>(
-    (output, gradient): (Tensor<B, D>, Tensor<B, D>),
-    (other, other_gradient): (Tensor<B, E>, Tensor<B, E>),
-) -> Tensor<B, 1> {
-    wrap(B::with_gradients(
-        [unwrap(output), unwrap(other)],
-        [unwrap(gradient), unwrap(other_gradient)],
-    ))
-}
-
 /// `input · weight + bias`, in the precision of `input`, to which `weight` is rounded.
 pub fn linear<B: TpBackend>(
     input: Tensor<B, 3>,
@@ -114,10 +82,14 @@ pub fn attention<B: TpBackend>(
     wrap(B::fused_attention(unwrap(query_key_value), settings))
 }
 
-fn unwrap<B: TpBackend, const D: usize>(tensor: Tensor<B, D>) -> B::FloatTensorPrimitive {
+pub(super) fn unwrap<B: TpBackend, const D: usize>(
+    tensor: Tensor<B, D>,
+) -> B::FloatTensorPrimitive {
     tensor.into_primitive().tensor()
 }
 
-fn wrap<B: TpBackend, const D: usize>(primitive: B::FloatTensorPrimitive) -> Tensor<B, D> {
+pub(super) fn wrap<B: TpBackend, const D: usize>(
+    primitive: B::FloatTensorPrimitive,
+) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }

@@ -8,6 +8,7 @@
 //! - [`TpKernels`] is what a device implements: each operation forward and backward, without a
 //!   graph. [`cpu`] does it for [`Cpu`].
 //!
+//! [`TrainingBackend`] is what a pass asks of a backend with gradients beside them.
 //! [`IncrementalKernels`] are what generating text needs beside them.
 //!
 //! `autodiff` makes `Autodiff<B>` a [`TpBackend`] for every device that has the kernels, with
@@ -20,18 +21,18 @@ mod functions;
 mod incremental;
 mod precision;
 mod running_sums;
+mod training;
 
 pub use attention::{AttentionSettings, VisibleKeys};
-use burn::tensor::FloatDType;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 pub use functions::{
-    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, lend_sum,
-    linear, reclaim_sum, with_gradient, with_gradients,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, linear,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
 use serde::{Deserialize, Serialize};
+pub use training::{TrainingBackend, lend_sum, reclaim_sum, with_gradient, with_gradients};
 
 use crate::parallel::random::DropoutMask;
 use crate::parallel::{Region, Targets, TensorParallelGroup, TokenScore, VocabularyRange};
@@ -82,20 +83,6 @@ pub trait TpBackend: Backend {
         input: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: Option<FloatTensor<Self>>,
-    ) -> FloatTensor<Self>;
-
-    /// Lends the sum of a parameter's gradients to the next backward pass on this thread, which may
-    /// add to it in place: the gradient that it then finds is the new sum.
-    fn lend_sum(parameter: FloatTensor<Self>, sum: FloatTensor<Self>);
-
-    /// The sum that was lent for a parameter, where the backward pass has not added to it.
-    fn reclaim_sum(parameter: FloatTensor<Self>) -> Option<FloatTensor<Self>>;
-
-    /// A number, 0, whose gradient makes `gradients` those of `outputs`: where a backward pass
-    /// begins that goes on with what another one found.
-    fn with_gradients<const N: usize>(
-        outputs: [FloatTensor<Self>; N],
-        gradients: [FloatTensor<Self>; N],
     ) -> FloatTensor<Self>;
 
     /// `input + bias`; `bias` lies along the last dimension.
@@ -352,24 +339,6 @@ impl<B: TpKernels> TpBackend for B {
         bias: Option<FloatTensor<B>>,
     ) -> FloatTensor<B> {
         B::linear_forward(input, weight, bias)
-    }
-
-    /// There is no backward pass that could add to it.
-    fn lend_sum(_parameter: FloatTensor<B>, _sum: FloatTensor<B>) {
-        panic!("a device without a graph has no backward pass");
-    }
-
-    fn reclaim_sum(_parameter: FloatTensor<B>) -> Option<FloatTensor<B>> {
-        None
-    }
-
-    /// There is no backward pass for it to begin.
-    fn with_gradients<const N: usize>(
-        outputs: [FloatTensor<B>; N],
-        _gradients: [FloatTensor<B>; N],
-    ) -> FloatTensor<B> {
-        let [output, ..] = &outputs[..] else { panic!("at least one output") };
-        B::float_zeros([1].into(), &B::float_device(output), FloatDType::F32)
     }
 
     fn bias_add(input: FloatTensor<B>, bias: FloatTensor<B>) -> FloatTensor<B> {

@@ -10,7 +10,7 @@
 
 use crate::backend::cpu::add::add;
 use crate::backend::cpu::vector::Vector;
-use crate::backend::{TpBackend, lend_sum, reclaim_sum};
+use crate::backend::{TrainingBackend, lend_sum, reclaim_sum};
 use crate::parallel::DataParallelGroup;
 use crate::parallel::collective::{Collective, CollectiveError, ReduceOp};
 use crate::parameter_walk::ParameterIndex;
@@ -62,7 +62,7 @@ impl GradientBuffer {
     /// When the model and its table disagree about a parameter.
     pub fn backward<B, M>(&mut self, model: &M, loss: Tensor<B, 1>)
     where
-        B: AutodiffBackend + TpBackend,
+        B: TrainingBackend,
         M: Module<B>,
     {
         self.lend(&[], model);
@@ -77,7 +77,7 @@ impl GradientBuffer {
     /// As [`backward`](Self::backward).
     pub fn lend<B, M>(&mut self, path: &[&str], part: &M)
     where
-        B: AutodiffBackend + TpBackend,
+        B: TrainingBackend,
         M: Module<B>,
     {
         part.visit(&mut LendVisitor { buffer: self, path: owned(path) });
@@ -91,7 +91,7 @@ impl GradientBuffer {
     /// As [`backward`](Self::backward).
     pub fn add_found<B, M>(&mut self, path: &[&str], part: &M, gradients: B::Gradients)
     where
-        B: AutodiffBackend + TpBackend,
+        B: TrainingBackend,
         M: Module<B>,
     {
         part.visit(&mut AddVisitor::<B> { buffer: self, gradients, path: owned(path) });
@@ -230,7 +230,7 @@ struct LendVisitor<'a> {
     path: Vec<String>,
 }
 
-impl<B: AutodiffBackend + TpBackend> ModuleVisitor<B> for LendVisitor<'_> {
+impl<B: TrainingBackend> ModuleVisitor<B> for LendVisitor<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }
@@ -255,7 +255,7 @@ struct AddVisitor<'a, B: AutodiffBackend> {
     path: Vec<String>,
 }
 
-impl<B: AutodiffBackend + TpBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
+impl<B: TrainingBackend> ModuleVisitor<B> for AddVisitor<'_, B> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }

@@ -7,13 +7,17 @@
 //! tensor do so through the tensor.
 //!
 //! Sizes are rounded up to eight classes for each power of two. What nobody has asked for in
-//! `KEPT_TAKES` requests goes back to the system when memory is asked of it: so a loop of equal
-//! steps settles, and one whose sizes change does not pile up what it no longer needs.
+//! [`KEPT`] goes back to the system: so a loop of equal steps settles, and one whose
+//! sizes change does not pile up what it no longer needs.
+//!
+//! The pool is one for the process, because a tensor may be dropped on any thread, by code that
+//! knows nothing of it.
 
 use std::collections::BTreeMap;
 use std::mem::{self, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use burn::tensor::{Bytes, DType, Shape, TensorData};
 use burn_flex::FlexTensor;
@@ -22,10 +26,14 @@ use cubecl_common::bytes::{AllocationController, AllocationProperty};
 /// Buffers of fewer numbers are left to the allocator, which is good at small ones.
 const SMALLEST: usize = 1 << 12;
 
-/// An idle buffer is kept for this many requests: several steps of a model of 48 layers.
-const KEPT_TAKES: u64 = 1 << 13;
+/// How long a buffer waits for its next use. In steps that take longer, fresh memory is no part of
+/// the time worth speaking of.
+pub const KEPT: Duration = Duration::from_secs(10);
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { idle: BTreeMap::new(), takes: 0 });
+/// How often is looked for what has waited for too long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
 /// Numbers in memory that waits for another use when this value is dropped.
 #[derive(Debug, Default)]
@@ -40,7 +48,8 @@ pub fn take(len: usize) -> Buffer {
     let class = class_of(len);
     // The lock is held for the search alone. New memory is cleared by the system, page by page,
     // when it is first written to.
-    let found = pool().take(class);
+    let (found, old) = pool().take(class, Instant::now());
+    drop(old);
     let mut values = found.unwrap_or_else(|| vec![0.0; class]);
     values.resize(len, 0.0);
     Buffer(values)
@@ -56,10 +65,16 @@ pub fn zeroed(len: usize) -> Buffer {
 
 impl Buffer {
     /// The numbers as a vector, which is lost to later uses unless it comes back by
-    /// [`Buffer::from`].
+    /// [`Buffer::of_vec`].
     #[must_use]
     pub fn into_vec(mut self) -> Vec<f32> {
         mem::take(&mut self.0)
+    }
+
+    /// The numbers of a vector that was a buffer once, or one that such a vector was exchanged for.
+    #[must_use]
+    pub fn of_vec(values: Vec<f32>) -> Self {
+        Self(values)
     }
 
     /// A tensor of these numbers, without a copy. When its last clone is dropped the memory waits
@@ -90,12 +105,6 @@ impl Buffer {
     }
 }
 
-impl From<Vec<f32>> for Buffer {
-    fn from(values: Vec<f32>) -> Self {
-        Self(values)
-    }
-}
-
 impl Deref for Buffer {
     type Target = [f32];
 
@@ -115,7 +124,8 @@ impl Drop for Buffer {
         let values = mem::take(&mut self.0);
         let capacity = values.capacity();
         if capacity >= SMALLEST && capacity == class_of(capacity) {
-            pool().give(values);
+            let old = pool().give(values, Instant::now());
+            drop(old);
         }
     }
 }
@@ -144,39 +154,67 @@ impl AllocationController for Buffer {
     }
 }
 
-/// The buffers that wait.
-struct Pool {
-    /// By capacity.
-    idle: BTreeMap<usize, Vec<Idle>>,
-    /// Requests so far.
-    takes: u64,
+/// Gives all memory that waits back to the system.
+pub fn release() {
+    let idle = mem::take(&mut pool().idle);
+    drop(idle);
 }
 
+/// Buffers that wait, by capacity.
+#[derive(Debug)]
+pub struct Pool {
+    idle: BTreeMap<usize, Vec<Idle>>,
+    /// When it was last looked for those that have waited for too long.
+    looked: Option<Instant>,
+}
+
+#[derive(Debug)]
 struct Idle {
     values: Vec<f32>,
-    /// The number of requests when it was given back.
-    since: u64,
+    since: Instant,
 }
 
+/// Each method returns what has waited for too long as well, for its caller to drop when others may
+/// go on: to give big memory back takes the system a while.
 impl Pool {
-    /// A buffer of that capacity, the last that was given back, with its numbers. Without one,
-    /// what has waited for long is given back to the system.
-    fn take(&mut self, class: usize) -> Option<Vec<f32>> {
-        self.takes += 1;
-        let found = self.idle.get_mut(&class).and_then(Vec::pop);
-        if found.is_none() {
-            let takes = self.takes;
-            self.idle.retain(|_, buffers| {
-                buffers.retain(|idle| idle.since + KEPT_TAKES >= takes);
-                !buffers.is_empty()
-            });
-        }
-        found.map(|idle| idle.values)
+    /// A pool without buffers.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { idle: BTreeMap::new(), looked: None }
     }
 
-    fn give(&mut self, values: Vec<f32>) {
-        let since = self.takes;
-        self.idle.entry(values.capacity()).or_default().push(Idle { values, since });
+    /// The buffer of that capacity that was given last.
+    pub fn take(&mut self, class: usize, now: Instant) -> (Option<Vec<f32>>, Vec<Vec<f32>>) {
+        let found = self.idle.get_mut(&class).and_then(Vec::pop);
+        (found.map(|idle| idle.values), self.old(now))
+    }
+
+    /// Keeps a buffer for later.
+    pub fn give(&mut self, values: Vec<f32>, now: Instant) -> Vec<Vec<f32>> {
+        self.idle.entry(values.capacity()).or_default().push(Idle { values, since: now });
+        self.old(now)
+    }
+
+    /// What has waited for longer than [`KEPT`], if it is time to look.
+    fn old(&mut self, now: Instant) -> Vec<Vec<f32>> {
+        let mut old = Vec::new();
+        if self.looked.is_some_and(|looked| now.duration_since(looked) < LOOK_EVERY) {
+            return old;
+        }
+        self.looked = Some(now);
+        self.idle.retain(|_, buffers| {
+            // The oldest lie first: the last one given is the first one taken.
+            let kept = buffers.partition_point(|idle| now.duration_since(idle.since) > KEPT);
+            old.extend(buffers.drain(..kept).map(|idle| idle.values));
+            !buffers.is_empty()
+        });
+        old
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

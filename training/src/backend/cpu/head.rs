@@ -14,6 +14,8 @@
 //! Predictions, where they are asked for, take one more trip over the logits and one more number
 //! for each row: the token of the rank's largest logit.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::buffers::{self, Buffer};
@@ -81,42 +83,74 @@ pub fn head(
     }
 
     for first in (0..rows).step_by(CHUNK_ROWS) {
-        let chunk = first..rows.min(first + CHUNK_ROWS);
-        let numbers = chunk.start * head.width..chunk.end * head.width;
-        let hidden = &head.hidden[numbers.clone()];
-        let targets = &head.targets.tokens[chunk.clone()];
-        let weights = &head.targets.weights[chunk.clone()];
-        let logits = &mut logits[..chunk.len() * scored];
-
-        score(hidden, table, head.width, logits);
+        let chunk = Chunk::of(head, first..rows.min(first + CHUNK_ROWS));
+        let logits = &mut logits[..chunk.targets.len() * scored];
+        score(chunk.hidden, table, head.width, logits);
         // Before the logits give way to their exponentials.
         let own_largest =
             result.predictions.is_some().then(|| largest_tokens(vector, logits, head.vocabulary));
-        let mut softmax = exponentials(vector, logits, targets, head.vocabulary);
+        let mut softmax = exponentials(vector, logits, chunk.targets, head.vocabulary);
         softmax.exchange(group);
         result.row_losses.extend(softmax.losses());
         if let (Some(predictions), Some(own_largest)) = (&mut result.predictions, own_largest) {
             predictions.extend(softmax.predictions(own_largest, group));
         }
-
-        if !extras.hidden_gradient && !extras.weight_gradient {
-            continue;
-        }
-        let factors = softmax.subtract_targets(logits, targets, weights, head.vocabulary);
-        if let Some(gradient) = &mut result.hidden_gradient {
-            let gradient = &mut gradient[numbers];
-            hidden_gradient(logits, table, head.width, gradient);
-            scale_rows(gradient, &factors, head.width);
-        }
-        if let Some(gradient) = &mut result.table_gradient {
-            let scaled = &mut scaled[..hidden.len()];
-            scaled.copy_from_slice(hidden);
-            scale_rows(scaled, &factors, head.width);
-            let write = if first == 0 { Write::Replace } else { Write::Add };
-            table_gradient(logits, scaled, head.width, &mut gradient[..table.len()], write);
+        if extras.hidden_gradient || extras.weight_gradient {
+            let factors =
+                softmax.subtract_targets(logits, chunk.targets, chunk.weights, head.vocabulary);
+            result.write_gradients(&chunk, table, logits, &factors, &mut scaled);
         }
     }
     result
+}
+
+/// Some of the rows.
+struct Chunk<'a> {
+    rows: Range<usize>,
+    width: usize,
+    hidden: &'a [f32],
+    targets: &'a [u32],
+    weights: &'a [f32],
+}
+
+impl<'a> Chunk<'a> {
+    fn of(head: Head<'a>, rows: Range<usize>) -> Self {
+        let Head { hidden, width, targets, .. } = head;
+        Self {
+            hidden: &hidden[rows.start * width..rows.end * width],
+            targets: &targets.tokens[rows.clone()],
+            weights: &targets.weights[rows.clone()],
+            rows,
+            width,
+        }
+    }
+}
+
+impl HeadResult {
+    /// Writes what the rows of `chunk` are to the gradients, from `d / factor` of each row. `scaled`
+    /// has room for their hidden states.
+    fn write_gradients(
+        &mut self,
+        chunk: &Chunk<'_>,
+        table: &[f32],
+        d: &[f32],
+        factors: &[f32],
+        scaled: &mut [f32],
+    ) {
+        let Chunk { rows, width, hidden, .. } = chunk;
+        if let Some(gradient) = &mut self.hidden_gradient {
+            let gradient = &mut gradient[rows.start * width..rows.end * width];
+            hidden_gradient(d, table, *width, gradient);
+            scale_rows(gradient, factors, *width);
+        }
+        if let Some(gradient) = &mut self.table_gradient {
+            let scaled = &mut scaled[..hidden.len()];
+            scaled.copy_from_slice(hidden);
+            scale_rows(scaled, factors, *width);
+            let write = if rows.start == 0 { Write::Replace } else { Write::Add };
+            table_gradient(d, scaled, *width, &mut gradient[..table.len()], write);
+        }
+    }
 }
 
 /// `logits` = `hidden · tableᵀ`.

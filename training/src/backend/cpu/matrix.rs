@@ -179,7 +179,8 @@ impl<'a> MatrixMut<'a> {
 
 /// Whether `len` numbers hold `rows` rows of `columns`, each `row_stride` after the one before.
 fn holds_rows(len: usize, rows: usize, columns: usize, row_stride: usize) -> bool {
-    rows == 0 || (rows - 1) * row_stride + columns <= len
+    let end = rows.saturating_sub(1).checked_mul(row_stride).and_then(|n| n.checked_add(columns));
+    rows == 0 || end.is_some_and(|end| end <= len)
 }
 
 /// What happens to the numbers that a product is written to.

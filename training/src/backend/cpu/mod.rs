@@ -28,7 +28,7 @@ pub mod vector;
 
 use burn::tensor::TensorMetadata;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{FloatDType, Shape};
+use burn::tensor::{FloatDType, Shape, TensorData};
 use burn_flex::{Flex, FlexTensor};
 use rayon::prelude::*;
 
@@ -61,7 +61,7 @@ impl TpKernels for Flex {
         let mut values = copy_of(&Values::of(&partial)).into_vec();
         let message = Message { name, number_bytes: precision.bytes() };
         group.all_reduce(message, &mut values, ReduceOp::Sum);
-        convert(tensor(values, shape), precision.dtype())
+        convert(Buffer::of_vec(values).into_tensor(shape), precision.dtype())
     }
 
     fn layer_norm_forward(
@@ -74,7 +74,7 @@ impl TpKernels for Flex {
         let (input, gain, bias) = (Values::of(&input), Values::of(&gain), Values::of(&bias));
         let mut output = buffers::take(input.len());
         layer_norm::forward(Vector::best(), &input, &gain, &bias, epsilon as f32, &mut output);
-        convert(tensor(output, input.shape()), precision.dtype())
+        convert(output.into_tensor(input.shape()), precision.dtype())
     }
 
     fn layer_norm_backward(
@@ -227,8 +227,8 @@ impl TpKernels for Flex {
         let mut normalizers = buffers::take(batch * seq * heads * 2);
         let (pairs, _) = normalizers.as_chunks_mut();
         attention::forward(Vector::best(), attention, &mut context, pairs);
-        let context = tensor(context, Shape::from([batch, seq, width]));
-        let normalizers = tensor(normalizers, Shape::from([batch, seq, heads, 2]));
+        let context = context.into_tensor(Shape::from([batch, seq, width]));
+        let normalizers = normalizers.into_tensor(Shape::from([batch, seq, heads, 2]));
         [convert(context, precision.dtype()), normalizers]
     }
 
@@ -245,7 +245,7 @@ impl TpKernels for Flex {
         let mut output = buffers::take(query_key_value.len());
         let (pairs, _) = normalizers.as_chunks();
         attention::backward(Vector::best(), attention, pairs, &gradient, &mut output);
-        convert(tensor(output, query_key_value.shape()), precision.dtype())
+        convert(output.into_tensor(query_key_value.shape()), precision.dtype())
     }
 
     fn lookup_forward(
@@ -258,7 +258,7 @@ impl TpKernels for Flex {
         let mut output = buffers::take(batch * seq * width);
         let (table, tokens) = (Values::of(&weight), token_ids(tokens));
         lookup::forward(&table, &tokens, vocabulary, width, &mut output);
-        tensor(output, Shape::from([batch, seq, width]))
+        output.into_tensor(Shape::from([batch, seq, width]))
     }
 
     fn lookup_backward(
@@ -284,8 +284,8 @@ impl TpKernels for Flex {
     ) -> HeadOutput<Self> {
         let width = weight.shape()[1];
         // Multiplied is the table as it reads in the precision of the hidden states.
-        let table = convert(weight, Precision::of(hidden.dtype()).dtype());
-        let (hidden, table) = (Values::of(&hidden), Values::of(&table));
+        let table = Values::of(&convert(weight, Precision::of(hidden.dtype()).dtype()));
+        let hidden = Values::of(&hidden);
         let head = head::Head { hidden: &hidden, table: &table, width, targets, vocabulary };
         let result = head::head(Vector::best(), head, group, extras);
         // Many small numbers: added in f64, so that the order of micro-batches hardly shows.
@@ -295,8 +295,10 @@ impl TpKernels for Flex {
             loss: tensor(vec![loss as f32], Shape::from([1])),
             row_losses: result.row_losses,
             predictions: result.predictions,
-            hidden_gradient: result.hidden_gradient.map(|values| tensor(values, hidden.shape())),
-            weight_gradient: result.table_gradient.map(|values| tensor(values, table.shape())),
+            hidden_gradient: result
+                .hidden_gradient
+                .map(|values| values.into_tensor(hidden.shape())),
+            weight_gradient: result.table_gradient.map(|values| values.into_tensor(table.shape())),
         }
     }
 
@@ -424,8 +426,9 @@ fn copy_of(values: &[f32]) -> Buffer {
     copy
 }
 
-fn tensor(values: impl Into<Buffer>, shape: Shape) -> FlexTensor {
-    values.into().into_tensor(shape)
+/// A tensor of numbers that are no buffer's.
+fn tensor(values: Vec<f32>, shape: Shape) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(values, shape))
 }
 
 fn token_ids(tokens: IntTensor<Flex>) -> Vec<usize> {

@@ -41,13 +41,13 @@ pub(super) fn piece_depth(depth: usize) -> usize {
     depth.div_ceil(depth.div_ceil(DEPTH))
 }
 
-/// Lines of a block of an operand that is packed.
-pub(super) fn block_lines<K: Kernel>(side: Side, depth: usize) -> usize {
+/// Lines of a block of an operand.
+pub(super) fn block_lines<K: Kernel>(side: Side, piece: usize) -> usize {
     let (numbers, width) = match side {
         Side::Left => (LEFT_BLOCK, K::ROWS),
         Side::Right => (RIGHT_BLOCK, K::COLUMNS),
     };
-    (numbers / piece_depth(depth)).next_multiple_of(width)
+    (numbers / piece).next_multiple_of(width)
 }
 
 /// Cuts `len` into pieces of `size` and a last one.
@@ -70,18 +70,18 @@ impl<'a> Operand<'a> {
     }
 
     /// Lines of a block, of `lines` in all.
-    fn block_lines<K: Kernel>(self, side: Side, lines: usize) -> usize {
+    fn block_lines<K: Kernel>(self, side: Side, lines: usize, piece: usize) -> usize {
         match (self, side) {
             // Whatever the number of panels on the right: only one at a time is in the cache.
             (Self::Packed(_), Side::Right) => lines,
-            _ => block_lines::<K>(side, self.depth()).min(lines),
+            _ => block_lines::<K>(side, piece).min(lines),
         }
     }
 
     /// Room that a block takes which is packed.
-    fn room<K: Kernel>(self, side: Side, lines: usize) -> usize {
+    fn room<K: Kernel>(self, side: Side, lines: usize, piece: usize) -> usize {
         match self {
-            Self::Plain(_) => Panels::room(K::width(side), lines, piece_depth(self.depth())),
+            Self::Plain(_) => Panels::room(K::width(side), lines, piece),
             Self::InPlace(_) | Self::Packed(_) => 0,
         }
     }
@@ -120,30 +120,31 @@ impl<'a> Block<'a> {
     }
 }
 
-/// `output` = the product of the operands, or what `write` says.
+/// `output` = the product of the operands, or what `write` says, in pieces of the depth of `piece`.
 pub(super) fn multiply<K: Kernel>(
     kernel: K,
     left: Operand<'_>,
     right: Operand<'_>,
+    piece: usize,
     mut output: MatrixMut<'_>,
     write: Write<'_>,
 ) {
     let (m, n, depth) = (output.rows(), output.columns(), left.depth());
-    let block_rows = left.block_lines::<K>(Side::Left, m);
-    let block_columns = right.block_lines::<K>(Side::Right, n);
-    let left_room = left.room::<K>(Side::Left, block_rows);
-    let right_room = right.room::<K>(Side::Right, block_columns);
+    let block_rows = left.block_lines::<K>(Side::Left, m, piece);
+    let block_columns = right.block_lines::<K>(Side::Right, n, piece);
+    let left_room = left.room::<K>(Side::Left, block_rows, piece);
+    let right_room = right.room::<K>(Side::Right, block_columns, piece);
 
     with_scratch(left_room + right_room, |room| {
         let (left_room, right_room) = room.split_at_mut(left_room);
         for columns in pieces(n, block_columns) {
-            for piece in pieces(depth, piece_depth(depth)) {
+            for depth in pieces(depth, piece) {
                 let right_block =
-                    right.block(kernel, Side::Right, columns.clone(), piece.clone(), right_room);
-                let write = if piece.start == 0 { write.columns(&columns) } else { Write::Add };
+                    right.block(kernel, Side::Right, columns.clone(), depth.clone(), right_room);
+                let write = if depth.start == 0 { write.columns(&columns) } else { Write::Add };
                 for rows in pieces(m, block_rows) {
                     let left_block =
-                        left.block(kernel, Side::Left, rows.clone(), piece.clone(), left_room);
+                        left.block(kernel, Side::Left, rows.clone(), depth.clone(), left_room);
                     let output = output.part(rows, columns.clone());
                     multiply_block(kernel, left_block, right_block, output, write);
                 }

@@ -23,10 +23,23 @@
 //!   A
 //! ```
 //!
+//! `M_R × N_R` is 12 × 32 with AVX-512 ([`kernel_avx512`]), 6 × 16 with AVX2 ([`kernel_avx2`]). A
+//! left operand by rows need not be packed: the kernel reads it where it lies ([`left`]). A block of
+//! `A` has up to 288 KiB, one of `B` 512 KiB; a piece of the depth has up to 512 steps.
+//!
+//! # Order of sums
+//!
 //! Every number of `C` is summed in the same order, whatever its neighbors, the number of threads
-//! and the sizes of the other two dimensions: along pieces of the depth (`blocks::DEPTH`), in each
-//! from its first product to its last, with one rounding for a product and its addition. AVX-512
-//! and AVX2 give the same bits.
+//! and the sizes of the other two dimensions: along equal pieces of the depth (`blocks::DEPTH`), in
+//! each from its first product to its last, with one rounding for a product and its addition.
+//! AVX-512 and AVX2 give the same bits.
+//!
+//! # Sources
+//!
+//! Blocks and panels are those of Goto and van de Geijn, *Anatomy of High-Performance Matrix
+//! Multiplication*, ACM Transactions on Mathematical Software 34 (3), 2008; names are those of Van
+//! Zee and van de Geijn, *BLIS: A Framework for Rapidly Instantiating BLAS Functionality*, 41 (3),
+//! 2015.
 
 mod blocks;
 #[cfg(target_arch = "x86_64")]
@@ -42,7 +55,7 @@ mod prefetch;
 mod scratch;
 mod threads;
 
-use self::blocks::Operand;
+use self::blocks::{Operand, piece_depth};
 use self::kernel_portable::Portable;
 use self::left::Left;
 #[cfg(target_arch = "x86_64")]
@@ -177,7 +190,8 @@ impl Product<'_> {
             threads::multiply(kernel, left, right, self.output, self.write);
         } else {
             let (left, right) = (Operand::left::<K>(left), Operand::Plain(right));
-            blocks::multiply(kernel, left, right, self.output, self.write);
+            let piece = piece_depth(self.left.columns);
+            blocks::multiply(kernel, left, right, piece, self.output, self.write);
         }
     }
 }

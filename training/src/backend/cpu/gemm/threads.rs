@@ -39,7 +39,8 @@ pub(super) fn multiply<K: Kernel>(
         }
         match Operand::left::<K>(left) {
             shared @ Operand::InPlace(_) => {
-                Task { kernel, shared, side: Side::Left, split: right, output, write }.run_all();
+                let (side, split, piece) = (Side::Left, right, piece_depth(left.columns));
+                Task { kernel, shared, side, split, piece, output, write }.run_all();
             }
             _ => multiply_spans(kernel, Side::Left, left, right, output, write),
         }
@@ -68,7 +69,7 @@ fn multiply_spans<K: Kernel>(
         let split = split.part(0..split.rows, span.clone());
         let output = output.part(0..output.rows(), 0..output.columns());
         let write = if span.start == 0 { write } else { Write::Add };
-        Task { kernel, shared, side, split, output, write }.run_all();
+        Task { kernel, shared, side, split, piece, output, write }.run_all();
     }
 }
 
@@ -97,6 +98,8 @@ struct Task<'a, K> {
     side: Side,
     /// The other operand's lines for the part.
     split: Matrix<'a>,
+    /// Depth of a piece of the whole product, of which the part may have a span.
+    piece: usize,
     output: MatrixMut<'a>,
     write: Write<'a>,
 }
@@ -106,7 +109,7 @@ impl<K: Kernel> Task<'_, K> {
     fn run_all(self) {
         let tasks = TASKS_PER_THREAD * rayon::current_num_threads();
         let lines = self.split.rows.div_ceil(tasks).next_multiple_of(K::width(self.side.other()));
-        let block = block_lines::<K>(self.side.other(), self.split.columns);
+        let block = block_lines::<K>(self.side.other(), self.piece);
         self.run(lines.min(block));
     }
 
@@ -124,7 +127,7 @@ impl<K: Kernel> Task<'_, K> {
 
     /// The part's first `at` lines, and the others.
     fn cut(self, at: usize) -> (Self, Self) {
-        let Self { kernel, shared, side, split, output, write } = self;
+        let Self { kernel, shared, side, split, piece, output, write } = self;
         let (outputs, writes) = match side {
             Side::Right => (output.split_rows(at), [write; 2]),
             Side::Left => {
@@ -135,8 +138,16 @@ impl<K: Kernel> Task<'_, K> {
         let [before, after] =
             [0..at, at..split.rows].map(|lines| split.part(lines, 0..split.columns));
         (
-            Self { kernel, shared, side, split: before, output: outputs.0, write: writes[0] },
-            Self { kernel, shared, side, split: after, output: outputs.1, write: writes[1] },
+            Self {
+                kernel,
+                shared,
+                side,
+                split: before,
+                piece,
+                output: outputs.0,
+                write: writes[0],
+            },
+            Self { kernel, shared, side, split: after, piece, output: outputs.1, write: writes[1] },
         )
     }
 
@@ -145,6 +156,6 @@ impl<K: Kernel> Task<'_, K> {
             Side::Right => (Operand::left::<K>(self.split), self.shared),
             Side::Left => (self.shared, Operand::Plain(self.split)),
         };
-        blocks::multiply(self.kernel, left, right, self.output, self.write);
+        blocks::multiply(self.kernel, left, right, self.piece, self.output, self.write);
     }
 }
