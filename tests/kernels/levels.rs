@@ -70,7 +70,7 @@ fn norm(vector: Vector) -> Results {
     let mut output = vec![0.0; input.len()];
     layer_norm::forward(vector, &input, &gain, &bias, 1e-5, &mut output);
     let mut gradient = made_up(4, input.len());
-    let (dgain, dbias) = layer_norm::backward(vector, &input, &gain, 1e-5, &mut gradient);
+    let [dgain, dbias] = layer_norm::backward(vector, &input, &gain, 1e-5, &mut gradient);
     vec![
         ("layer norm", output),
         ("layer norm, input", gradient),

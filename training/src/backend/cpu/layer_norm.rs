@@ -33,7 +33,7 @@ pub fn backward(
     gain: &[f32],
     epsilon: f32,
     gradient: &mut [f32],
-) -> (Buffer, Buffer) {
+) -> [Buffer; 2] {
     /// Of a block: the sums for the gain, those for the bias, and room for a row.
     const PARTS: usize = 3;
     let width = gain.len();
@@ -46,11 +46,10 @@ pub fn backward(
         let (bias_sums, row) = partial.split_at_mut(width);
         backward_rows(vector, input, gain, epsilon, gradient, gain_sums, bias_sums, row);
     });
-    let [gain, bias] = [0, 1].map(|part| {
+    [0, 1].map(|part| {
         let sums = partials.chunks_exact(PARTS * width);
         add_up(vector, sums.map(|partial| &partial[part * width..][..width]), width)
-    });
-    (gain, bias)
+    })
 }
 
 /// Mean and `1 / √(variance + ε)` of a row; `centered` receives the row minus its mean.

@@ -84,12 +84,12 @@ impl TpKernels for Flex {
         gradient: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 3] {
         let (input, gain) = (Values::of(&input), Values::of(&gain));
-        let mut sums = Default::default();
+        let mut sums = [Buffer::default(), Buffer::default()];
         let gradient = in_place(gradient, |gradient| {
             sums = layer_norm::backward(Vector::best(), &input, &gain, epsilon as f32, gradient);
         });
-        let (gain_gradient, bias_gradient) = sums;
-        [gradient, tensor(gain_gradient, gain.shape()), tensor(bias_gradient, gain.shape())]
+        let [gain_sums, bias_sums] = sums.map(|sums| sums.into_tensor(gain.shape()));
+        [gradient, gain_sums, bias_sums]
     }
 
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
@@ -150,7 +150,7 @@ impl TpKernels for Flex {
     fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
         let gradient = Values::of(&gradient);
         let width = gradient.width();
-        tensor(column_sums(Vector::best(), &gradient, width), Shape::from([width]))
+        column_sums(Vector::best(), &gradient, width).into_tensor(Shape::from([width]))
     }
 
     fn bias_gelu_forward(
@@ -162,7 +162,7 @@ impl TpKernels for Flex {
         let (input, bias) = (Values::of(&input), Values::of(&bias));
         let mut output = buffers::take(input.len());
         bias_gelu::forward(Vector::best(), &input, &bias, activation, &mut output);
-        convert(tensor(output, input.shape()), precision.dtype())
+        convert(output.into_tensor(input.shape()), precision.dtype())
     }
 
     fn bias_gelu_backward(
@@ -176,7 +176,7 @@ impl TpKernels for Flex {
         let gradient = in_place(gradient, |gradient| {
             sums = bias_gelu::backward(Vector::best(), &input, &bias, activation, gradient);
         });
-        [gradient, tensor(sums, bias.shape())]
+        [gradient, sums.into_tensor(bias.shape())]
     }
 
     fn bias_dropout_add_forward(
@@ -205,7 +205,7 @@ impl TpKernels for Flex {
             let mask = mask.as_ref();
             sums = dropout::bias_dropout_add_backward(vector, gradient, width, seq, mask);
         });
-        [gradient, tensor(sums, Shape::from([width]))]
+        [gradient, sums.into_tensor(Shape::from([width]))]
     }
 
     fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
