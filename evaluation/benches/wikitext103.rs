@@ -23,6 +23,7 @@ use evaluation::windows::OverlapWindows;
 use evaluation::{EvalConfig, EvaluatedModel, ModelIdentity};
 use rayon::prelude::*;
 use training::backend::Activation;
+use training::backend::cpu::buffers;
 use training::backend::cpu::matrix::{Matrix, MatrixMut, Write, multiply, multiply_here};
 use training::inference::{Scorer, Window};
 use training::model::{Gpt2Config, KeyedInit};
@@ -207,8 +208,9 @@ impl Products {
         };
         let tasks = (0..self.batch).flat_map(|_| (QUERIES..=WINDOW).step_by(QUERIES));
         tasks.collect::<Vec<_>>().into_par_iter().for_each(|keys| {
-            let mut scores = vec![0.0; QUERIES * keys];
-            let mut context = vec![0.0; QUERIES * head_size];
+            // As the scoring does: memory that is used again.
+            let mut scores = buffers::take(QUERIES * keys);
+            let mut context = buffers::take(QUERIES * head_size);
             for head in 0..self.heads {
                 let column = head * head_size;
                 let (query, key) = (part(QUERIES, column), part(keys, hidden + column));

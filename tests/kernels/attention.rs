@@ -8,7 +8,8 @@ use training::backend::cpu::vector::Vector;
 use training::backend::{AttentionSettings, CpuAutodiff, VisibleKeys, attention};
 use training::parallel::random::{DropoutMask, DropoutSite};
 
-use super::{T, assert_near, leaf, made_up, mask, mask_values};
+use super::levels::assert_levels_agree;
+use super::{NO_NUMBERS, T, assert_near, leaf, made_up, mask, mask_values};
 use crate::tensors::{self, constant, values};
 
 const BATCH: usize = 3;
@@ -126,13 +127,11 @@ fn kernels(vector: Vector, seq: usize, settings: &AttentionSettings) -> [Vec<f32
 
 #[test]
 fn vector_and_portable_attention_agree() {
-    let levels = Vector::all();
-    let each = |settings| levels.iter().map(move |&vector| (vector, settings));
-    for (vector, settings) in all_settings(LENGTHS[0]).iter().flat_map(each) {
-        let [fast, slow] = [vector, Vector::portable()].map(|v| kernels(v, LENGTHS[0], settings));
-        for (fast, slow) in [(&fast[0], &slow[0]), (&fast[2], &slow[2])] {
-            assert_near(fast, slow, 1e-5, &format!("{settings:?}"));
-        }
+    for settings in all_settings(LENGTHS[0]) {
+        assert_levels_agree(1e-5, |vector| {
+            let [context, _, gradient] = kernels(vector, LENGTHS[0], &settings);
+            vec![("attention", context), ("attention, gradient", gradient)]
+        });
     }
 }
 
@@ -227,9 +226,12 @@ fn extreme_scores_and_what_is_not_a_number() {
         let rows = [[1.0, 1e6, 1.0], [1.0, 2e6, 2.0], [1.0, -1e30, 3.0], [-1.0, 0.0, 4.0]];
         assert_eq!(of_one_column(vector, &rows, 1.0), [1.0, 2.0, 2.0, 3.0]);
         // A query that is not a number takes its row; a key or value all that see it.
-        for (part, lost) in [(0, 1..2), (1, 1..3), (2, 1..3)] {
+        let parts = [(0, 1..2), (1, 1..3), (2, 1..3)];
+        for ((part, lost), no_number) in
+            parts.iter().cloned().flat_map(|part| NO_NUMBERS.map(|number| (part.clone(), number)))
+        {
             let mut rows = [[0.5; 3]; 3];
-            rows[1][part] = f32::NAN;
+            rows[1][part] = no_number;
             let found = of_one_column(vector, &rows, 1.0);
             assert!(found[lost].iter().all(|number| number.is_nan()), "{part}: {found:?}");
         }

@@ -65,7 +65,7 @@ fn norm() -> [Kernel; 2] {
             "layer norm, backward",
             Box::new(move |vector| {
                 let gradient = &mut gradient.borrow_mut();
-                layer_norm::backward(vector, &other.0, &other.1, 1e-5, gradient);
+                drop(layer_norm::backward(vector, &other.0, &other.1, 1e-5, gradient));
             }),
         ),
     ]
@@ -73,22 +73,22 @@ fn norm() -> [Kernel; 2] {
 
 fn activation() -> [Kernel; 2] {
     let (input, bias) = (numbers(ROWS * 4 * HIDDEN, 1), numbers(4 * HIDDEN, 2));
-    let (values, gradient) = (RefCell::new(input.clone()), RefCell::new(input.clone()));
-    let other = bias.clone();
+    let (output, gradient) = (RefCell::new(input.clone()), RefCell::new(input.clone()));
+    let other = (input.clone(), bias.clone());
     [
         (
             "bias and GELU, forward",
             Box::new(move |vector| {
-                let values = &mut values.borrow_mut();
-                bias_gelu::forward(vector, values, &bias, Activation::Gelu);
+                let output = &mut output.borrow_mut();
+                bias_gelu::forward(vector, &input, &bias, Activation::Gelu, output);
             }),
         ),
         (
             "bias and GELU, backward",
             Box::new(move |vector| {
                 let gradient = &mut gradient.borrow_mut();
-                let sums = bias_gelu::backward(vector, &input, &other, Activation::Gelu, gradient);
-                drop(sums);
+                let (input, bias) = &other;
+                drop(bias_gelu::backward(vector, input, bias, Activation::Gelu, gradient));
             }),
         ),
     ]

@@ -229,9 +229,21 @@ impl Update {
     ///
     /// When the slices of one differ in length.
     pub fn apply_all<'a>(&self, parameters: impl IntoIterator<Item = Parameter<'a>>) {
+        self.apply_all_on(Vector::best(), parameters);
+    }
+
+    /// [`apply_all`](Self::apply_all) on instructions that the caller chooses.
+    ///
+    /// # Panics
+    ///
+    /// As [`apply_all`](Self::apply_all).
+    pub fn apply_all_on<'a>(
+        &self,
+        vector: Vector,
+        parameters: impl IntoIterator<Item = Parameter<'a>>,
+    ) {
         let chunks: Vec<Chunk<'_>> =
             parameters.into_iter().flat_map(|parameter| self.chunks_of(parameter)).collect();
-        let vector = Vector::best();
         chunks.into_par_iter().for_each(|chunk| apply_to_chunk(vector, self, chunk));
     }
 

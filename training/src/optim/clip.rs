@@ -34,6 +34,20 @@ pub fn grad_norm<'a>(
     specs: &[ParameterSpec],
     group: &TensorParallelGroup,
 ) -> Result<f64, TrainError> {
+    grad_norm_on(Vector::best(), gradients, specs, group)
+}
+
+/// [`grad_norm`] on instructions that the caller chooses.
+///
+/// # Errors
+///
+/// As [`grad_norm`].
+pub fn grad_norm_on<'a>(
+    vector: Vector,
+    gradients: impl Iterator<Item = &'a [f32]>,
+    specs: &[ParameterSpec],
+    group: &TensorParallelGroup,
+) -> Result<f64, TrainError> {
     let blocks: Vec<(&[f32], bool)> = gradients
         .zip(specs)
         .flat_map(|(gradient, spec)| {
@@ -41,7 +55,6 @@ pub fn grad_norm<'a>(
             gradient.chunks(BLOCK).map(move |block| (block, is_split))
         })
         .collect();
-    let vector = Vector::best();
     let sums: Vec<f64> =
         blocks.par_iter().map(|(block, _)| block_sum_of_squares(vector, block)).collect();
     let (mut replicated, mut split) = (0.0, 0.0);

@@ -6,33 +6,32 @@
 
 use rayon::prelude::*;
 
-use super::vector::{Vector, vectorized};
+use super::buffers::{self, Buffer};
+use super::vector::{Vector, add_slice, vectorized};
 
 /// How many rows one task takes: the same for any number of threads.
 pub(crate) const ROWS_PER_BLOCK: usize = 64;
 
 /// The sums of the columns of `values`, `[rows, width]`.
 #[must_use]
-pub(crate) fn column_sums(vector: Vector, values: &[f32], width: usize) -> Vec<f32> {
-    let partials: Vec<Vec<f32>> = values
-        .par_chunks(ROWS_PER_BLOCK * width)
-        .map(|block| {
-            let mut sums = vec![0.0; width];
-            add_rows(vector, block, &mut sums);
-            sums
-        })
-        .collect();
-    add_up(&partials, width)
+pub fn column_sums(vector: Vector, values: &[f32], width: usize) -> Buffer {
+    let blocks = values.par_chunks(ROWS_PER_BLOCK * width);
+    let mut partials = buffers::take(blocks.len() * width);
+    blocks.zip(partials.par_chunks_mut(width)).for_each(|(block, sums)| {
+        sums.fill(0.0);
+        add_rows(vector, block, sums);
+    });
+    add_up(vector, partials.chunks_exact(width), width)
 }
 
-/// The sum of the blocks' sums, in their order.
-pub(crate) fn add_up(partials: &[Vec<f32>], width: usize) -> Vec<f32> {
-    let mut total = vec![0.0; width];
-    for partial in partials {
-        for (total, value) in total.iter_mut().zip(partial) {
-            *total += value;
-        }
-    }
+/// The sum of the blocks' sums, each of `width` numbers, in their order.
+pub(crate) fn add_up<'a>(
+    vector: Vector,
+    partials: impl Iterator<Item = &'a [f32]>,
+    width: usize,
+) -> Buffer {
+    let mut total = buffers::zeroed(width);
+    partials.for_each(|partial| add_slice(vector, &mut total, partial));
     total
 }
 

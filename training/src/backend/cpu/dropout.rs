@@ -4,8 +4,9 @@
 
 use rayon::prelude::*;
 
+use super::buffers::Buffer;
 use super::column_sums::{ROWS_PER_BLOCK, column_sums};
-use super::vector::{Vector, vectorized};
+use super::vector::{Vector, add_slice, vectorized};
 use crate::parallel::random::DropoutMask;
 
 /// How many elements are drawn at once.
@@ -38,11 +39,11 @@ pub fn bias_dropout_add(
         let rows = values.chunks_exact_mut(width).zip(residual.chunks_exact(width)).enumerate();
         for (row, (values, residual)) in rows {
             let row = block * ROWS_PER_BLOCK + row;
-            add(vector, values, bias);
+            add_slice(vector, values, bias);
             if let Some(mask) = mask {
                 multiply_by_mask(vector, mask, row / seq, 0, row % seq * width, values);
             }
-            add(vector, values, residual);
+            add_slice(vector, values, residual);
         }
     });
 }
@@ -55,7 +56,7 @@ pub fn bias_dropout_add_backward(
     width: usize,
     seq: usize,
     mask: Option<&DropoutMask>,
-) -> Vec<f32> {
+) -> Buffer {
     if let Some(mask) = mask {
         apply(vector, gradient, seq * width, mask);
     }
@@ -97,14 +98,6 @@ vectorized! {
                 *value *= factor;
             }
             block += 1;
-        }
-    }
-}
-
-vectorized! {
-    fn add(values: &mut [f32], addends: &[f32]) {
-        for (value, addend) in values.iter_mut().zip(addends) {
-            *value += addend;
         }
     }
 }

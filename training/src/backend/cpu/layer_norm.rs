@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use super::buffers::{self, Buffer};
 use super::column_sums::{ROWS_PER_BLOCK, add_up};
 use super::vector::{Vector, dot, fma, sum, vectorized};
 
@@ -24,29 +25,31 @@ pub fn forward(
     });
 }
 
-/// The gradients of (input, gain, bias); `gradient` becomes that of the input.
+/// `gradient` becomes that of the input; returns those of (gain, bias).
+#[must_use]
 pub fn backward(
     vector: Vector,
     input: &[f32],
     gain: &[f32],
     epsilon: f32,
     gradient: &mut [f32],
-) -> (Vec<f32>, Vec<f32>) {
+) -> [Buffer; 2] {
+    /// Of a block: the sums for the gain, those for the bias, and room for a row.
+    const PARTS: usize = 3;
     let width = gain.len();
     let block = ROWS_PER_BLOCK * width;
-    let partials: Vec<Vec<f32>> = input
-        .par_chunks(block)
-        .zip(gradient.par_chunks_mut(block))
-        .map(|(input, gradient)| {
-            let mut sums = vec![0.0; 2 * width];
-            let (gain_sums, bias_sums) = sums.split_at_mut(width);
-            backward_rows(vector, input, gain, epsilon, gradient, gain_sums, bias_sums);
-            sums
-        })
-        .collect();
-    let mut gain_gradient = add_up(&partials, 2 * width);
-    let bias_gradient = gain_gradient.split_off(width);
-    (gain_gradient, bias_gradient)
+    let blocks = input.par_chunks(block).zip(gradient.par_chunks_mut(block));
+    let mut partials = buffers::take(blocks.len() * PARTS * width);
+    blocks.zip(partials.par_chunks_mut(PARTS * width)).for_each(|((input, gradient), partial)| {
+        partial.fill(0.0);
+        let (gain_sums, partial) = partial.split_at_mut(width);
+        let (bias_sums, row) = partial.split_at_mut(width);
+        backward_rows(vector, input, gain, epsilon, gradient, gain_sums, bias_sums, row);
+    });
+    [0, 1].map(|part| {
+        let sums = partials.chunks_exact(PARTS * width);
+        add_up(vector, sums.map(|partial| &partial[part * width..][..width]), width)
+    })
 }
 
 /// Mean and `1 / √(variance + ε)` of a row; `centered` receives the row minus its mean.
@@ -87,23 +90,24 @@ vectorized! {
         gradient: &mut [f32],
         gain_sums: &mut [f32],
         bias_sums: &mut [f32],
+        n: &mut [f32],
     ) {
         let width = gain.len();
         let (gain_sums, bias_sums) = (&mut gain_sums[..width], &mut bias_sums[..width]);
-        let (mut n, mut h) = (vec![0.0; width], vec![0.0; width]);
-        let (n, h) = (&mut n[..width], &mut h[..width]);
+        let n = &mut n[..width];
         for (row, gradient) in input.chunks_exact(width).zip(gradient.chunks_exact_mut(width)) {
             let r = center::<FMA>(row, epsilon, n);
             for j in 0..width {
                 n[j] *= r;
-                h[j] = gradient[j] * gain[j];
                 gain_sums[j] = fma::<FMA>(gradient[j], n[j], gain_sums[j]);
                 bias_sums[j] += gradient[j];
+                gradient[j] *= gain[j];
             }
+            let h = gradient;
             let mean_h = sum(h) / width as f32;
             let mean_hn = dot::<FMA>(h, n) / width as f32;
             for j in 0..width {
-                gradient[j] = r * (h[j] - mean_h - n[j] * mean_hn);
+                h[j] = r * (h[j] - mean_h - n[j] * mean_hn);
             }
         }
     }

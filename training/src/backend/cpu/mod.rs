@@ -1,4 +1,6 @@
-//! The kernels of the CPU: one a file, plain loops over slices, shared out to threads by rows.
+//! The kernels of the CPU: one a file, or a folder where it has parts of its own (`gemm/`,
+//! `attention/`), shared out to threads by rows. They are plain loops over slices, which the
+//! compiler makes vector code of; intrinsics are in `gemm/` only.
 //!
 //! They compute in `f32`. What comes in `bf16` or `f16` is widened first, and what leaves is rounded
 //! to the type that came in: here, so that no kernel knows of it. Results lie in [`buffers`], whose
@@ -10,7 +12,7 @@ pub mod bias_add;
 pub mod bias_gelu;
 pub mod buffers;
 pub mod cached_attention;
-mod column_sums;
+pub mod column_sums;
 pub mod convert;
 pub mod dropout;
 pub mod gemm;
@@ -36,7 +38,7 @@ use self::cached_attention::KeyValues;
 use self::column_sums::column_sums;
 use self::convert::convert;
 use self::matrix::Write;
-use self::vector::Vector;
+use self::vector::{CHUNK, Vector};
 use super::{
     Activation, AttentionSettings, HeadExtras, HeadOutput, IncrementalKernels, KeyValueShape,
     Precision, TpKernels,
@@ -82,11 +84,12 @@ impl TpKernels for Flex {
         gradient: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 3] {
         let (input, gain) = (Values::of(&input), Values::of(&gain));
-        let mut sums = (Vec::new(), Vec::new());
+        let mut sums = [Buffer::default(), Buffer::default()];
         let gradient = in_place(gradient, |gradient| {
             sums = layer_norm::backward(Vector::best(), &input, &gain, epsilon as f32, gradient);
         });
-        [gradient, tensor(sums.0, gain.shape()), tensor(sums.1, gain.shape())]
+        let [gain_sums, bias_sums] = sums.map(|sums| sums.into_tensor(gain.shape()));
+        [gradient, gain_sums, bias_sums]
     }
 
     fn convert(tensor: FloatTensor<Self>, precision: Precision) -> FloatTensor<Self> {
@@ -147,7 +150,7 @@ impl TpKernels for Flex {
     fn bias_gradient(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
         let gradient = Values::of(&gradient);
         let width = gradient.width();
-        tensor(column_sums(Vector::best(), &gradient, width), Shape::from([width]))
+        column_sums(Vector::best(), &gradient, width).into_tensor(Shape::from([width]))
     }
 
     fn bias_gelu_forward(
@@ -155,10 +158,11 @@ impl TpKernels for Flex {
         bias: FloatTensor<Self>,
         activation: Activation,
     ) -> FloatTensor<Self> {
-        let bias = Values::of(&bias);
-        in_place(input, |values| {
-            bias_gelu::forward(Vector::best(), values, &bias, activation);
-        })
+        let precision = Precision::of(input.dtype());
+        let (input, bias) = (Values::of(&input), Values::of(&bias));
+        let mut output = buffers::take(input.len());
+        bias_gelu::forward(Vector::best(), &input, &bias, activation, &mut output);
+        convert(output.into_tensor(input.shape()), precision.dtype())
     }
 
     fn bias_gelu_backward(
@@ -168,11 +172,11 @@ impl TpKernels for Flex {
         gradient: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 2] {
         let (input, bias) = (Values::of(&input), Values::of(&bias));
-        let mut sums = Vec::new();
+        let mut sums = Buffer::default();
         let gradient = in_place(gradient, |gradient| {
             sums = bias_gelu::backward(Vector::best(), &input, &bias, activation, gradient);
         });
-        [gradient, tensor(sums, bias.shape())]
+        [gradient, sums.into_tensor(bias.shape())]
     }
 
     fn bias_dropout_add_forward(
@@ -195,13 +199,13 @@ impl TpKernels for Flex {
     ) -> [FloatTensor<Self>; 2] {
         let shape = gradient.shape();
         let [seq, width] = [shape[1], shape[2]];
-        let mut sums = Vec::new();
+        let mut sums = Buffer::default();
         let gradient = in_place(gradient, |gradient| {
             let vector = Vector::best();
             let mask = mask.as_ref();
             sums = dropout::bias_dropout_add_backward(vector, gradient, width, seq, mask);
         });
-        [gradient, tensor(sums, Shape::from([width]))]
+        [gradient, sums.into_tensor(Shape::from([width]))]
     }
 
     fn apply_dropout(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
@@ -416,8 +420,6 @@ fn in_place(tensor: FlexTensor, change: impl FnOnce(&mut [f32])) -> FlexTensor {
 
 /// A buffer with the same numbers.
 fn copy_of(values: &[f32]) -> Buffer {
-    /// Numbers per task.
-    const CHUNK: usize = 1 << 16;
     let mut copy = buffers::take(values.len());
     let chunks = copy.par_chunks_mut(CHUNK).zip(values.par_chunks(CHUNK));
     chunks.for_each(|(copy, values)| copy.copy_from_slice(values));

@@ -1,10 +1,14 @@
 //! Matrix products in which a row's result does not depend on how many rows there are.
 //!
-//! A library's product chooses its kernel, and with it the order of its sums, by the shape: one row
-//! alone comes out in other bits than the same row among others. Text that is generated must not
-//! depend on that. Here every number of the output is one chain of multiply-adds over the inner
-//! dimension, first to last, however rows and columns are shared out to caches and threads; or, for
-//! a transposed right side, one product of two rows, taken by lanes.
+//! Text that is generated must not depend on how many rows are generated together, so one row alone
+//! has to come out in the same bits as the same row among others. Here every number of the output is
+//! one chain of multiply-adds over the inner dimension, first to last, however rows and columns are
+//! shared out to caches and threads; or, for a transposed right side, one product of two rows, taken
+//! by lanes.
+//!
+//! The products of [`matrix`](super::matrix) sum in an order that rows do not change either, but
+//! they copy the right side into panels first. That pays where many rows share it; with the few
+//! rows of generation each weight is used a few times, and here is read where it lies.
 
 use rayon::prelude::*;
 

@@ -2,20 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::vector::{Vector, vectorized};
-
-/// Numbers per task.
-const CHUNK: usize = 1 << 16;
+use super::vector::{CHUNK, Vector, scale_slice};
 
 /// Multiplies `values` by `factor`.
 pub fn scale(vector: Vector, values: &mut [f32], factor: f32) {
-    values.par_chunks_mut(CHUNK).for_each(|values| scale_chunk(vector, values, factor));
-}
-
-vectorized! {
-    fn scale_chunk(values: &mut [f32], factor: f32) {
-        for value in values {
-            *value *= factor;
-        }
-    }
+    values.par_chunks_mut(CHUNK).for_each(|values| scale_slice(vector, values, factor));
 }

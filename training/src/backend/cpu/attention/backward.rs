@@ -24,7 +24,7 @@ use super::{Attention, Block, QUERY_BLOCK};
 use crate::backend::cpu::buffers::{self, Buffer};
 use crate::backend::cpu::matrix::{Matrix, MatrixMut, Write, multiply_here};
 use crate::backend::cpu::softmax::{self, Normalizer};
-use crate::backend::cpu::vector::{Vector, vectorized};
+use crate::backend::cpu::vector::{Vector, add_slice, multiply_slice};
 
 /// Heads of all samples are cut into groups of queries where they are fewer than this.
 const TASKS: usize = 16;
@@ -170,7 +170,7 @@ impl<'a> Groups<'a> {
             Some(first) => gradient.copy_from_slice(first),
             None => gradient.fill(0.0),
         }
-        found.for_each(|addends| add(vector, gradient, addends));
+        found.for_each(|addends| add_slice(vector, gradient, addends));
     }
 }
 
@@ -286,24 +286,8 @@ impl Block<'_> {
         };
         mask_row.fill(1.0);
         self.drop_out(vector, mask, query, mask_row);
-        multiply(vector, gradient, mask_row);
+        multiply_slice(vector, gradient, mask_row);
         softmax::backward(vector, scores, gradient, normalizer, scale);
-        multiply(vector, scores, mask_row);
-    }
-}
-
-vectorized! {
-    fn add(values: &mut [f32], addends: &[f32]) {
-        for (value, addend) in values.iter_mut().zip(addends) {
-            *value += addend;
-        }
-    }
-}
-
-vectorized! {
-    fn multiply(values: &mut [f32], factors: &[f32]) {
-        for (value, factor) in values.iter_mut().zip(factors) {
-            *value *= factor;
-        }
+        multiply_slice(vector, scores, mask_row);
     }
 }

@@ -7,7 +7,7 @@ use super::{Attention, Block, QUERY_BLOCK};
 use crate::backend::cpu::buffers;
 use crate::backend::cpu::matrix::{Matrix, MatrixMut, Write, multiply_here};
 use crate::backend::cpu::softmax::{Normalizer, exponentials};
-use crate::backend::cpu::vector::{Vector, vectorized};
+use crate::backend::cpu::vector::{Vector, scale_slice};
 
 /// `context`, `[batch, seq, heads · head_size]`, and for each `[batch, seq, heads]` what
 /// [`backward`](super::backward()) wants to know.
@@ -86,15 +86,7 @@ impl Block<'_> {
         // The sums are taken out last: there are fewer numbers here than probabilities.
         let normalizers = normalizers.iter().skip(self.head).step_by(settings.heads);
         for (row, [_, factor]) in context.chunks_exact_mut(width).zip(normalizers) {
-            multiply(vector, &mut row[columns.clone()], *factor);
-        }
-    }
-}
-
-vectorized! {
-    fn multiply(values: &mut [f32], factor: f32) {
-        for value in values {
-            *value *= factor;
+            scale_slice(vector, &mut row[columns.clone()], *factor);
         }
     }
 }
