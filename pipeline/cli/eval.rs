@@ -48,7 +48,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Tokens between the starts of two windows of wikitext103 [default: 32].
+    /// Tokens between the starts of two windows of wikitext103, at most the model's seq_length, at
+    /// which windows do not overlap [default: 32].
     #[arg(long, value_name = "N", value_parser = count)]
     overlap: Option<NonZeroUsize>,
 

@@ -53,10 +53,9 @@ pub(crate) fn run(layers: usize, recompute: bool) -> Result<(), Failure> {
             recompute,
         };
         let mut timers = StepTimers::new(Arc::clone(&rank.calls));
-        // The first pass writes to every page of the gradients, and starts the threads.
+        // The first pass makes the gradients, to which the second one adds, and starts the threads.
         gradients.begin();
         forward_backward(&model, &batch, &settings, &mut gradients, &mut timers);
-        gradients.begin();
         // What the first pass leaves for a next one would hide what that one takes.
         buffers::release();
         // 5 sets the peak back to what the process holds.
