@@ -8,6 +8,10 @@
 //! next step's first ones take their place. Copies of the model exchange the sums in equal pieces,
 //! whatever parameters these cut through.
 
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::{Tensor, TensorData};
+
 use crate::backend::cpu::add::add;
 use crate::backend::cpu::vector::Vector;
 use crate::backend::{TrainingBackend, lend_sum, reclaim_sum};
@@ -15,9 +19,6 @@ use crate::parallel::DataParallelGroup;
 use crate::parallel::collective::{Collective, CollectiveError, ReduceOp};
 use crate::parameter_walk::ParameterIndex;
 use crate::parameters::ParameterSpec;
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::backend::AutodiffBackend;
-use burn::tensor::{Tensor, TensorData};
 
 /// Numbers in one exchange between copies of the model: 1 MiB, so that what all of them bring stays
 /// in the processor's cache until it is added.
