@@ -16,11 +16,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use corpus::Silent;
 use corpus::tokenizer::Gpt2Tokenizer;
-use evaluation::batches::Batches;
+use corpus::{Silent, Unit};
 use evaluation::windows::OverlapWindows;
-use evaluation::{EvalConfig, EvaluatedModel, ModelIdentity};
+use evaluation::{EvalConfig, EvaluatedModel, ModelIdentity, Stage};
 use rayon::prelude::*;
 use training::backend::Activation;
 use training::backend::cpu::buffers;
@@ -115,13 +114,13 @@ fn measure(config: &Gpt2Config, batch: NonZeroUsize) -> Result<(Vec<f64>, Vec<f6
     let tokens: Vec<u32> = tokens.map(|i| i * 7919 % VOCABULARY as u32).collect();
     let windows: Vec<Window<'_>> =
         OverlapWindows::new(&tokens, WINDOW, overlap).scoring().collect();
-    let batches = Batches::new(&windows, batch);
+    let stage = Stage { name: "wikitext103", unit: Unit::Windows, windows: &windows };
     let mut products = Products::new(config, batch.get());
 
     let (mut scoring, mut alone) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let start = Instant::now();
-        model.score(&batches, &Silent)?;
+        model.score(&stage, batch, &Silent)?;
         let scored = start.elapsed().as_secs_f64();
         let start = Instant::now();
         products.run();

@@ -31,7 +31,7 @@ use crate::batches::Batches;
 use crate::cloze::{self, ClozeExample, Question};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
-use crate::model::{EvaluatedModel, ModelIdentity};
+use crate::model::{EvaluatedModel, ModelIdentity, Stage};
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
 
@@ -244,14 +244,9 @@ impl Lambada {
         if windows.is_empty() {
             return Ok(Vec::new());
         }
-        observer.begin(
-            &format!("{}, {what}", self.name),
-            Some(windows.len() as u64),
-            Unit::Examples,
-        );
-        let scores = model.score(&Batches::new(windows, plan.micro_batch_size), observer)?;
-        observer.finish();
-        Ok(scores)
+        let name = format!("{}, {what}", self.name);
+        let stage = Stage { name: &name, unit: Unit::Examples, windows };
+        model.score(&stage, plan.micro_batch_size, observer)
     }
 
     fn settings(&self, test: &TestSet, model: &ModelIdentity, plan: &EvalPlan) -> Settings {

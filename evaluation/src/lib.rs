@@ -31,6 +31,6 @@ pub mod windows;
 pub use config::{EvalConfig, EvalPlan, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
-pub use model::{EvaluatedModel, ModelIdentity};
+pub use model::{EvaluatedModel, ModelIdentity, Stage};
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

@@ -1,12 +1,13 @@
 //! The model under evaluation: what is known of it without its weights, and with them.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use corpus::tokenizer::Tokenizer;
-use corpus::{Observer, TokenizerIdentity};
+use corpus::{Observer, TokenizerIdentity, Unit};
 use training::checkpoint::Checkpoint;
-use training::inference::Scorer;
+use training::inference::{Scorer, Window};
 use training::model::Gpt2Config;
 use training::parallel::TokenScore;
 
@@ -33,6 +34,17 @@ pub struct EvaluatedModel {
     pub identity: ModelIdentity,
     /// Computes its losses and predictions.
     pub scorer: Scorer,
+}
+
+/// Windows that a task has scored in one go.
+#[derive(Debug, Clone, Copy)]
+pub struct Stage<'a> {
+    /// What is scored: the task and, where it has several stages, which of them.
+    pub name: &'a str,
+    /// What a window is to the task.
+    pub unit: Unit,
+    /// The windows.
+    pub windows: &'a [Window<'a>],
 }
 
 impl ModelIdentity {
@@ -84,18 +96,21 @@ impl EvaluatedModel {
         Ok(Self { identity, scorer })
     }
 
-    /// Scores every window of `batches`: one list for each, in the order of the windows, however
-    /// they were batched.
+    /// Scores every window of `stage`, at most `batch_size` in a forward pass: one list for each
+    /// window, in the order of the stage, however they were batched.
     ///
     /// # Errors
     ///
     /// When the model fails or gives a loss that is no number, or `observer` asks to stop.
     pub fn score(
         &mut self,
-        batches: &Batches<'_>,
+        stage: &Stage<'_>,
+        batch_size: NonZeroUsize,
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<TokenScore>>, EvalError> {
+        let batches = Batches::new(stage.windows, batch_size);
         let mut scores = vec![Vec::new(); batches.num_windows()];
+        observer.begin(stage.name, Some(stage.windows.len() as u64), stage.unit);
         for batch in batches.iter() {
             if observer.stop_requested() {
                 return Err(EvalError::Stopped);
@@ -108,6 +123,7 @@ impl EvaluatedModel {
             }
             observer.advance(batch.windows.len() as u64);
         }
+        observer.finish();
         Ok(scores)
     }
 }

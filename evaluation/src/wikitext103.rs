@@ -29,7 +29,7 @@ use crate::batches::Batches;
 use crate::config::EvalPlan;
 use crate::detokenizer::{self, count_original_tokens, detokenize};
 use crate::error::EvalError;
-use crate::model::{EvaluatedModel, ModelIdentity};
+use crate::model::{EvaluatedModel, ModelIdentity, Stage};
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
 use crate::windows::OverlapWindows;
@@ -178,9 +178,8 @@ impl WikiText103 {
         );
 
         let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
-        observer.begin(&self.name, Some(scoring.len() as u64), Unit::Windows);
-        let scores = model.score(&Batches::new(&scoring, plan.micro_batch_size), observer)?;
-        observer.finish();
+        let stage = Stage { name: &self.name, unit: Unit::Windows, windows: &scoring };
+        let scores = model.score(&stage, plan.micro_batch_size, observer)?;
         let scored = Scored::sum(&scores);
 
         let measured = Measured {
