@@ -109,7 +109,7 @@ fn a_trained_run_evaluates_alike_for_every_batch_size_and_number_of_ranks() {
 fn the_summary_of_a_plan_names_checkpoint_model_and_tasks() {
     let run = TrainedRun::new();
     let summary = run.plan(&run.path("run"), 8, 2).summary(&corpus::Silent).unwrap();
-    assert_eq!(summary.step, 3);
+    assert_eq!(summary.step, Some(3));
     assert!(summary.checkpoint.ends_with("run/checkpoints/step-3"), "{summary:?}");
     assert_eq!((summary.model.num_layers, summary.model.seq_length), (1, 32));
     assert_eq!(summary.parameters, summary.model.num_parameters(2) as u64);
