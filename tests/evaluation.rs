@@ -3,10 +3,14 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod data_parallel;
 mod detokenizer;
+mod hugging_face;
 mod input;
 mod lambada;
+mod resume;
 mod summary;
+mod validation;
 mod wikitext103;
 mod windows;
 

@@ -174,8 +174,8 @@ pub(crate) fn run(
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
         EvalError::Stopped => anyhow!(
-            "stopped by a signal before all was scored: there is no result, and nothing was \
-             written. The same command begins again"
+            "stopped by a signal before more was scored: there is no result, and nothing was \
+             written. The same command begins again, or goes on from what an earlier one has kept"
         ),
         error @ EvalError::StoppedWithScores { .. } => anyhow::Error::new(error),
         error => anyhow::Error::new(error).context("cannot evaluate"),
