@@ -38,13 +38,13 @@ pub enum EvalError {
         /// The file or folder, without links.
         path: PathBuf,
     },
-    /// Tokens that no known tokenizer turns into text.
+    /// Tokens of a corpus that no known tokenizer turns into text.
     #[error(
         "{}: shards without the manifest of a data folder, which names their tokenizer, cannot be \
          read as text; give a folder that `pipeline dedup` made, or the text itself",
         path.display()
     )]
-    NoTokenizer {
+    BareShard {
         /// The folder or shard.
         path: PathBuf,
     },

@@ -1,19 +1,24 @@
 //! `pipeline eval`: a checkpoint's score on a test set, through [`evaluation::evaluate`].
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
+use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
 use evaluation::lambada::{self, Lambada};
 use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{EvalConfig, EvalError, PartialScores, Task, evaluate};
+use evaluation::{
+    EvalConfig, EvalError, EvalPlan, EvalReport, EvalSummary, PartialScores, Task, evaluate,
+};
+use serde::Serialize;
 use training::data::Part;
 
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
+use crate::contamination::ContaminationArgs;
 use crate::dry_run::ResolvedConfig;
 use crate::exit::Usage;
 use crate::numbers::count;
@@ -33,7 +38,11 @@ Examples:
     pipeline eval --checkpoint gpt2-medium --task lambada --data lambada.jsonl --dp 2
   The loss on the documents that a run has held out, and on those that it never read:
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
-    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test";
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test
+  How much of two test sets stands in a corpus, by n-grams of 8 words and of 5 to 13:
+    pipeline eval --task contamination --data wiki.test.tokens lambada.jsonl --corpus data/corpus
+    pipeline eval --task contamination --data wiki.test.tokens --corpus 'crawl/*.jsonl.gz' \\
+        --n 5..13";
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 ///
@@ -47,16 +56,23 @@ Examples:
 pub(crate) struct EvalArgs {
     /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
     /// checkpoint, or a Hugging Face GPT-2 folder.
+    ///
+    /// Contamination needs none; with one, it tells the score on what the corpus does not hold
+    /// beside the full one.
     #[arg(long, value_name = "DIR")]
-    checkpoint: PathBuf,
+    checkpoint: Option<PathBuf>,
 
     /// What to measure.
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set: a file as its task says, or for validation a data folder or shard.
-    #[arg(long, value_name = "PATH")]
-    data: PathBuf,
+    /// Test set: a file as its task says, or for validation a data folder or shard; for
+    /// contamination one or more.
+    #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
+    data: Vec<PathBuf>,
+
+    #[command(flatten)]
+    contamination: ContaminationArgs,
 
     /// Settings (TOML); see configs/eval. The defaults are the paper's protocol.
     #[arg(long, value_name = "FILE")]
@@ -117,16 +133,21 @@ enum TaskName {
     Lambada,
     /// Loss and perplexity on held-out documents of a data folder, as training measures them.
     Validation,
+    /// Share of a test set's 8-grams that occur in a corpus; needs no checkpoint.
+    Contamination,
 }
 
 impl TaskName {
-    /// The task on the test set `data`, or on the documents `split` of it.
+    /// The task on the test set `data`, or on the documents `split` of it; for contamination, the
+    /// one that scores a test set of its form.
     fn on(self, data: PathBuf, split: Option<Part>) -> Task {
         match self {
             Self::Wikitext103 => {
                 Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
             }
             Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
+            Self::Contamination if is_jsonl(&data) => Self::Lambada.on(data, split),
+            Self::Contamination => Self::Wikitext103.on(data, split),
             Self::Validation => Task::Validation(Validation {
                 name: validation::NAME.to_owned(),
                 data,
@@ -145,21 +166,34 @@ pub(crate) fn run(
     args.check_flags()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let task = args.task.on(args.data.clone(), args.split);
-    let mut plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
-    plan.partial_scores = args.partial_scores();
+    let plan = match &args.checkpoint {
+        None => None,
+        Some(checkpoint) => {
+            let tasks = args.data.iter().map(|data| args.task.on(data.clone(), args.split));
+            let mut plan = resolved.config.validate(checkpoint.clone(), tasks.collect())?;
+            plan.partial_scores = args.partial_scores();
+            Some(plan)
+        }
+    };
+    let work = match (args.task, plan) {
+        (TaskName::Contamination, scoring) => {
+            Work::Contamination(args.contamination.plan(args.data.clone())?, scoring)
+        }
+        (_, Some(plan)) => Work::Scoring(plan),
+        (_, None) => bail!(Usage(anyhow!("name the model to score with --checkpoint"))),
+    };
     if args.dry_run {
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
         }
-        written.print(&plan.summary(progress).map_err(failure)?, global)?;
+        written.print(&work.summary(progress).map_err(failure)?, global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let out = match &args.out {
         Some(path) => Some(ReportFile::begin(path, args.overwrite)?),
         None => None,
     };
-    let report = evaluate(&plan, progress).map_err(failure)?;
+    let report = work.run(progress).map_err(failure)?;
     // Printed before it is written: a disk that is full by now must not cost the numbers.
     if global.json {
         output::json(&report)?;
@@ -168,6 +202,49 @@ pub(crate) fn run(
     }
     out.map_or(Ok(()), |file| file.finish(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an evaluation does.
+enum Work {
+    /// It scores a model.
+    Scoring(EvalPlan),
+    /// It looks for test sets in a corpus, and may score a model on what is not there.
+    Contamination(ContaminationPlan, Option<EvalPlan>),
+}
+
+/// What it would do.
+#[derive(Debug, Serialize)]
+struct WorkSummary {
+    #[serde(flatten)]
+    contamination: Option<ContaminationSummary>,
+    #[serde(flatten)]
+    scoring: Option<EvalSummary>,
+}
+
+impl Work {
+    fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
+        let (contamination, scoring) = match self {
+            Self::Scoring(plan) => (None, Some(plan)),
+            Self::Contamination(plan, scoring) => (Some(plan.summary(progress)?), scoring.as_ref()),
+        };
+        let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
+        Ok(WorkSummary { contamination, scoring })
+    }
+
+    fn run(&self, progress: &Progress) -> Result<EvalReport, EvalError> {
+        match self {
+            Self::Scoring(plan) => evaluate(plan, progress),
+            Self::Contamination(plan, scoring) => {
+                contamination::measure(plan, scoring.as_ref(), progress)
+            }
+        }
+    }
+}
+
+/// Whether a test set has an item in each line.
+fn is_jsonl(path: &Path) -> bool {
+    let endings = ["jsonl", "ndjson", "json"];
+    path.extension().is_some_and(|ending| endings.iter().any(|it| ending.eq_ignore_ascii_case(it)))
 }
 
 /// What to tell about an evaluation that did not come to its end.
@@ -185,6 +262,16 @@ fn failure(error: EvalError) -> anyhow::Error {
 impl EvalArgs {
     /// Refuses flags of other tasks.
     fn check_flags(&self) -> anyhow::Result<()> {
+        if let TaskName::Contamination = self.task {
+            return self.check_flags_of_scoring();
+        }
+        self.contamination.check_unused()?;
+        if let [_, another, ..] = &self.data[..] {
+            bail!(Usage(anyhow!(
+                "--data {}: only contamination takes several test sets at once",
+                another.display()
+            )));
+        }
         match (self.task, self.overlap, self.split) {
             (TaskName::Lambada, Some(overlap), _) => {
                 bail!(Usage(anyhow!(
@@ -201,6 +288,26 @@ impl EvalArgs {
                 split.name()
             ))),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses flags about how a model is scored where none is.
+    fn check_flags_of_scoring(&self) -> anyhow::Result<()> {
+        if let Some(split) = self.split {
+            bail!(Usage(anyhow!("--split {}: a test set is not divided", split.name())));
+        }
+        let flags = [
+            ("--overlap", self.overlap),
+            ("--limit", self.limit),
+            ("--tp", self.tp),
+            ("--dp", self.dp),
+        ];
+        let given = flags.iter().find(|(_, value)| value.is_some());
+        match given.filter(|_| self.checkpoint.is_none()) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                bail!(Usage(anyhow!("{flag}: contamination scores no model without --checkpoint")))
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod checkpoint;
 mod config;
+mod contamination;
 mod dedup;
 mod demo;
 mod doctor;

@@ -78,7 +78,7 @@ impl Corpus {
             return Ok(Self::Folder(TokenCorpus { folder, shard, tokenizer }));
         }
         if is_bare_shard(path) {
-            return Err(EvalError::NoTokenizer { path: path.to_owned() });
+            return Err(EvalError::BareShard { path: path.to_owned() });
         }
         let source = source_of(path, text_key)?;
         let form = match &source.format {
