@@ -3,6 +3,7 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod contamination;
 mod data_parallel;
 mod detokenizer;
 mod hugging_face;
