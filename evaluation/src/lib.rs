@@ -11,6 +11,7 @@
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
 //! | loss on held-out documents | [`validation`] |
+//! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
 //! Scores are kept in a file until the evaluation has ended, so that one that was stopped goes on.
 //!
@@ -21,6 +22,7 @@
 pub mod batches;
 pub mod cloze;
 mod config;
+pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;
