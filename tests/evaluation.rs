@@ -3,10 +3,14 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod data_parallel;
 mod detokenizer;
+mod hugging_face;
 mod input;
 mod lambada;
+mod resume;
 mod summary;
+mod validation;
 mod wikitext103;
 mod windows;
 
@@ -17,7 +21,8 @@ use std::path::{Path, PathBuf};
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
 use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task, TaskResult,
+    CheckpointKind, EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task,
+    TaskResult,
 };
 use sha2::{Digest, Sha256};
 use training::TrainError;
@@ -183,17 +188,17 @@ fn evaluated<S>(config: &Gpt2Config, source: S, tensor_parallel_size: usize) -> 
 where
     S: ParameterSource + Send + 'static,
 {
-    EvaluatedModel {
-        identity: identity(config),
-        scorer: Scorer::new(config, source, positive(tensor_parallel_size)).unwrap(),
-    }
+    let scorer = Scorer::new(config, source, positive(tensor_parallel_size)).unwrap();
+    EvaluatedModel::new(identity(config), scorer)
 }
 
 fn identity(config: &Gpt2Config) -> ModelIdentity {
     ModelIdentity {
         checkpoint: "made in a test".into(),
-        step: 0,
+        kind: CheckpointKind::Trained,
+        step: Some(0),
         config: config.clone(),
+        split_weights: None,
         tokenizer: corpus::tokenizer::open("gpt2").unwrap(),
     }
 }

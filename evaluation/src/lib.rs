@@ -10,7 +10,10 @@
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
+//! | loss on held-out documents | [`validation`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
+//!
+//! Scores are kept in a file until the evaluation has ended, so that one that was stopped goes on.
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
@@ -26,13 +29,17 @@ mod evaluate;
 pub mod lambada;
 mod model;
 mod report;
+mod score_log;
+mod scores_of;
 mod summary;
+pub mod validation;
+mod weights;
 pub mod wikitext103;
 pub mod windows;
 
-pub use config::{EvalConfig, EvalPlan, Task};
+pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
-pub use model::{EvaluatedModel, ModelIdentity, Stage};
+pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{contamination, lambada, wikitext103};
+use crate::{contamination, lambada, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,6 +54,8 @@ pub enum Measured {
     WikiText103(wikitext103::Measured),
     /// Accuracy on the last words of passages in LAMBADA's form.
     Lambada(lambada::Measured),
+    /// Loss on held-out documents.
+    Validation(validation::Measured),
     /// How much of a test set stands in a corpus.
     Contamination(Box<contamination::Measured>),
 }

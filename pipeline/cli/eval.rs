@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
 use evaluation::lambada::{self, Lambada};
+use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{EvalConfig, EvalError, Task, evaluate};
+use evaluation::{EvalConfig, EvalError, PartialScores, Task, evaluate};
+use training::data::Part;
 
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
@@ -26,13 +28,25 @@ Examples:
   A first look at 100 windows, and the report in a file:
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens --limit 100
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens \\
-        --out report.json";
+        --out report.json
+  A model of Hugging Face's, two copies side by side:
+    pipeline eval --checkpoint gpt2-medium --task lambada --data lambada.jsonl --dp 2
+  The loss on the documents that a run has held out, and on those that it never read:
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test";
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
+///
+/// Scores are kept as they come, in OUT.partial, or without --out in eval-TASK-HASH.partial in the
+/// current folder. An evaluation that was stopped or killed leaves that file, and the same command
+/// goes on from there and ends with the same numbers; --tp, --dp, --threads, --limit and
+/// micro_batch_size may be other ones. The file is gone when the evaluation has ended. A full disk
+/// ends no evaluation: scores wait in memory until there is room.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
-    /// Run folder, its checkpoints folder, or one checkpoint.
+    /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
+    /// checkpoint, or a Hugging Face GPT-2 folder.
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
 
@@ -40,7 +54,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set: a file as its task says.
+    /// Test set: a file as its task says, or for validation a data folder or shard.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
@@ -53,13 +67,28 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     overlap: Option<NonZeroUsize>,
 
-    /// Score only the first N windows or examples; the result is marked as partial.
+    /// Which documents of the data folder to validate on: train, validation or test [default:
+    /// validation].
+    ///
+    /// The folder is divided as the run was trained with; `--set split_weights=969,30,1` divides it
+    /// otherwise.
+    #[arg(long, value_name = "PART")]
+    split: Option<Part>,
+
+    /// Score only the first N windows, examples or sequences; the result is marked as partial.
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<NonZeroUsize>,
 
-    /// Tensor-parallel ranks, one thread each [default: 1].
+    /// Tensor-parallel ranks of each copy of the model, one thread each [default: 1].
     #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
+
+    /// Copies of the model that score side by side, each on --tp ranks [default: 1].
+    ///
+    /// Each copy holds the whole model in memory, and takes batches of its own: N copies take N
+    /// times the memory and change no number.
+    #[arg(long, value_name = "N", value_parser = count)]
+    dp: Option<NonZeroUsize>,
 
     #[command(flatten)]
     threads: ThreadArgs,
@@ -68,7 +97,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Replace the report OUT if it is there already.
+    /// Replace the report OUT if it is there already, and scores of another evaluation in
+    /// OUT.partial.
     #[arg(long, requires = "out")]
     overwrite: bool,
 
@@ -85,16 +115,23 @@ enum TaskName {
     /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL
     /// with a `text` in each line.
     Lambada,
+    /// Loss and perplexity on held-out documents of a data folder, as training measures them.
+    Validation,
 }
 
 impl TaskName {
-    /// The task on the test set `data`.
-    fn on(self, data: PathBuf) -> Task {
+    /// The task on the test set `data`, or on the documents `split` of it.
+    fn on(self, data: PathBuf, split: Option<Part>) -> Task {
         match self {
             Self::Wikitext103 => {
                 Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
             }
             Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
+            Self::Validation => Task::Validation(Validation {
+                name: validation::NAME.to_owned(),
+                data,
+                part: split.unwrap_or_default(),
+            }),
         }
     }
 }
@@ -105,13 +142,12 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     args.threads.start()?;
-    if let (Some(overlap), TaskName::Lambada) = (args.overlap, args.task) {
-        bail!(Usage(anyhow!("--overlap {overlap}: lambada has no windows that could overlap")));
-    }
+    args.check_flags()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let task = args.task.on(args.data.clone());
-    let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    let task = args.task.on(args.data.clone(), args.split);
+    let mut plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    plan.partial_scores = args.partial_scores();
     if args.dry_run {
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
@@ -138,21 +174,56 @@ pub(crate) fn run(
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
         EvalError::Stopped => anyhow!(
-            "stopped by a signal before all was scored: there is no result, and nothing was \
-             written. \
-             The same command begins again"
+            "stopped by a signal before more was scored: there is no result, and nothing was \
+             written. The same command begins again, or goes on from what an earlier one has kept"
         ),
+        error @ EvalError::StoppedWithScores { .. } => anyhow::Error::new(error),
         error => anyhow::Error::new(error).context("cannot evaluate"),
     }
 }
 
 impl EvalArgs {
+    /// Refuses flags of other tasks.
+    fn check_flags(&self) -> anyhow::Result<()> {
+        match (self.task, self.overlap, self.split) {
+            (TaskName::Lambada, Some(overlap), _) => {
+                bail!(Usage(anyhow!(
+                    "--overlap {overlap}: lambada has no windows that could overlap"
+                )))
+            }
+            (TaskName::Validation, Some(overlap), _) => {
+                bail!(Usage(anyhow!(
+                    "--overlap {overlap}: the sequences of validation do not overlap"
+                )))
+            }
+            (TaskName::Wikitext103 | TaskName::Lambada, _, Some(split)) => bail!(Usage(anyhow!(
+                "--split {}: only validation has a data folder that is divided",
+                split.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where scores are kept until the evaluation has ended: beside the report, or in the current
+    /// folder.
+    fn partial_scores(&self) -> PartialScores {
+        match &self.out {
+            Some(out) => {
+                let mut name = out.as_os_str().to_owned();
+                name.push(".partial");
+                PartialScores::File { path: name.into(), replace: self.overwrite }
+            }
+            None => PartialScores::Folder(PathBuf::new()),
+        }
+    }
+
     /// How to evaluate: the configuration or the paper's protocol, with flags and overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<EvalConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--overlap", "overlap", self.overlap)?);
         overrides.extend(Override::flag("--limit", "limit", self.limit)?);
         overrides.extend(Override::flag("--tp", "tensor_parallel_size", self.tp)?);
+        overrides.extend(Override::flag("--dp", "data_parallel_size", self.dp)?);
         match &self.config {
             Some(path) => config::read(path, &overrides),
             None => config::over_defaults(&EvalConfig::default(), &overrides),

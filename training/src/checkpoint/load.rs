@@ -20,7 +20,8 @@ use super::{
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
-use crate::config::ParallelConfig;
+use crate::config::{DataConfig, ParallelConfig};
+use crate::data::SplitWeights;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
 use crate::parallel::ParallelDims;
@@ -243,6 +244,25 @@ impl Checkpoint {
         Some(file.xxh3_128.clone())
     }
 
+    /// The hash of the file that holds its weights, in hexadecimal.
+    pub fn model_hash(&self) -> String {
+        self.hash_of(MODEL).unwrap_or_default()
+    }
+
+    /// How the run that wrote it divided the documents of its data; `None` for weights that came
+    /// from another program.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration beside it cannot be read.
+    pub fn split_weights(&self) -> Result<Option<SplitWeights>, TrainError> {
+        if !self.has_training_state() {
+            return Ok(None);
+        }
+        let config: DividedBy = read_json(&self.folder.join(TRAIN_CONFIG))?;
+        Ok(Some(config.data.split))
+    }
+
     /// The resolved configuration of the run that wrote it.
     ///
     /// # Errors
@@ -311,6 +331,12 @@ impl Checkpoint {
 struct WrittenBy {
     #[serde(default)]
     parallel: ParallelConfig,
+}
+
+/// What a checkpoint's configuration says about the division of its data.
+#[derive(Deserialize)]
+struct DividedBy {
+    data: DataConfig,
 }
 
 /// Weights by name, sliced for any layout.
