@@ -2,7 +2,7 @@
 
 use super::ReproductionReport;
 use super::facts::{Reproduction, Size, Task, TestSet};
-use super::numerals::{figures, grouped, loss, percent, perplexity};
+use super::numerals::{grouped, loss, percent, perplexity, rounded};
 use super::verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
 
 impl Task {
@@ -32,6 +32,16 @@ impl Metric {
             Self::WordPerplexity => "word perplexity",
             Self::TargetPerplexity => "target perplexity",
             Self::StrictAccuracy => "strict accuracy",
+        }
+    }
+
+    /// The same for the head of a narrow column, below the name of the test set.
+    pub(super) fn short_name(self) -> &'static str {
+        match self {
+            Self::ValidationLoss => "loss",
+            Self::WordPerplexity => "word ppl",
+            Self::TargetPerplexity => "target ppl",
+            Self::StrictAccuracy => "strict acc",
         }
     }
 
@@ -271,14 +281,14 @@ impl Comparison {
             };
         };
         let mut reasons = Vec::new();
-        let fewer = |times: f64| format!("1/{}", figures(times));
+        let fewer = |times: f64| format!("1/{}", rounded(times));
         match (times_parameters, times_tokens) {
             (Some(parameters), Some(tokens)) => reasons.push(format!(
                 "{size} has {} of the parameters and saw {} of the tokens, together smaller by a \
                  factor of {}",
                 fewer(parameters),
                 fewer(tokens),
-                figures(parameters * tokens)
+                rounded(parameters * tokens)
             )),
             (Some(parameters), None) => {
                 reasons.push(format!("{size} has {} of the parameters", fewer(parameters)));
