@@ -111,10 +111,10 @@ pub(super) fn losses(report: &ReproductionReport) -> Option<Figure> {
     };
     Some(Figure {
         svg: chart.svg(),
-        caption: "Lines: loss in training, each point the mean of a stretch of steps. Marks: loss \
-                  on documents that were held out of the corpus. Every size sees the same \
-                  documents in the same order where the settings are alike."
-            .to_owned(),
+        caption:
+            "Lines: loss in training, each point the mean of a stretch of steps. Marks: loss on \
+                  documents that were held out of training."
+                .to_owned(),
         table: loss_table(sizes),
     })
 }

@@ -207,8 +207,10 @@ fn facts(report: &ReproductionReport) -> Vec<Fact> {
             format!("{}×", three_figures(last.parameters as f64 / first.parameters.max(1) as f64)),
         );
     }
-    if let Some(most) = found.sizes.iter().map(|size| size.training.tokens).max() {
-        add("tokens seen by each", count(most));
+    let tokens = || found.sizes.iter().map(|size| size.training.tokens);
+    if let (Some(least), Some(most)) = (tokens().min(), tokens().max()) {
+        let range = format!("{} to {}", count(least), count(most));
+        add("tokens seen by each", if least == most { count(most) } else { range });
     }
     if let Some(curation) = &found.curation {
         add("tokens of the corpus", count(curation.tokens));
@@ -301,8 +303,12 @@ fn comparisons(report: &ReproductionReport) -> Vec<ComparisonGroup> {
     let groups = report.comparisons.chunk_by(|one, other| one.paper_row == other.paper_row);
     groups
         .map(|group| {
-            let mut reasons: Vec<String> = group.iter().map(Comparison::reason).collect();
+            let measured = group.iter().filter(|it| it.outcome != Outcome::NotMeasured);
+            let mut reasons: Vec<String> = measured.map(Comparison::reason).collect();
             reasons.dedup();
+            if reasons.is_empty() {
+                reasons.push("not measured".to_owned());
+            }
             let beside =
                 group[0].size.as_ref().map_or_else(String::new, |size| format!(" beside {size}"));
             ComparisonGroup {
@@ -323,7 +329,18 @@ impl ComparisonRow {
         Self {
             metric: metric.name(),
             paper: metric.text(comparison.paper_value),
-            ours: size.map_or_else(|| "-".to_owned(), |size| score(metric, size)),
+            ours: size.map_or_else(
+                || "-".to_owned(),
+                |size| {
+                    let other = metric
+                        .of(size)
+                        .and(metric.task())
+                        .and_then(|task| report.found.test_set(task))
+                        .filter(|test_set| !test_set.published)
+                        .map_or_else(String::new, |test_set| format!(" on {}", test_set.name));
+                    format!("{}{other}", score(metric, size))
+                },
+            ),
             ratio: or_dash(comparison.ratio, ratio),
             class: match comparison.outcome {
                 Outcome::Reproduced => "good",

@@ -1,7 +1,7 @@
 //! What the verdicts say, in sentences: the same in the terminal and on the page.
 
 use super::ReproductionReport;
-use super::facts::{Reproduction, Size, Task, TestSet};
+use super::facts::{PartState, Reproduction, ScoreState, Size, Task, TestSet};
 use super::numerals::{grouped, loss, percent, perplexity, rounded};
 use super::verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
 
@@ -135,11 +135,35 @@ impl Reproduction {
 impl ReproductionReport {
     /// Why the report is partial; none where it is whole.
     pub(super) fn partial_sentence(&self) -> Option<String> {
-        self.partial.then(|| {
-            "PARTIAL: a part was not done, or a limit left some of a test set unscored. Compare \
-             these numbers with no other."
-                .to_owned()
-        })
+        if !self.partial {
+            return None;
+        }
+        let mut reasons = Vec::new();
+        let missing: Vec<_> = self
+            .found
+            .parts
+            .iter()
+            .filter(|part| part.state == PartState::Missing)
+            .map(|part| part.name.as_str())
+            .collect();
+        if !missing.is_empty() {
+            reasons.push(format!("not done: {}", listed(&missing, "and")));
+        }
+        for task in [Task::WikiText103, Task::Lambada] {
+            let name = self.found.name_of(task);
+            for (state, text) in [
+                (ScoreState::Missing, "not measured on"),
+                (ScoreState::Partial, "measured on a part only of"),
+            ] {
+                let sizes =
+                    self.found.sizes.iter().filter(|it| self.found.state(it, task) == state);
+                let sizes: Vec<_> = sizes.map(|size| size.name.as_str()).collect();
+                if !sizes.is_empty() {
+                    reasons.push(format!("{text} {name}: {}", listed(&sizes, "and")));
+                }
+            }
+        }
+        Some(format!("PARTIAL; {}. Compare these numbers with no other.", reasons.join("; ")))
     }
 
     /// What the trends say in one sentence.
@@ -220,20 +244,9 @@ impl Trend {
 
     /// What the verdict rests on.
     pub(super) fn reason(&self) -> String {
-        let pairs = |pairs: &[Pair]| {
-            let texts: Vec<_> = pairs
-                .iter()
-                .map(|pair| {
-                    format!(
-                        "{} has {} and {} has {}",
-                        pair.smaller,
-                        self.metric.text(pair.smaller_value),
-                        pair.bigger,
-                        self.metric.text(pair.bigger_value)
-                    )
-                })
-                .collect();
-            texts.join("; ")
+        let text = |value| self.metric.text(value);
+        let pairs = |pairs: &[Pair], sentence: &dyn Fn(&Pair) -> String| {
+            pairs.iter().map(sentence).collect::<Vec<_>>().join("; ")
         };
         let mut reasons = Vec::new();
         match self.verdict {
@@ -245,13 +258,21 @@ impl Trend {
             Verdict::Undecided | Verdict::NotBetter => {}
         }
         if !self.worse.is_empty() {
-            reasons.push(pairs(&self.worse));
+            reasons.push(pairs(&self.worse, &|pair| {
+                let Pair { smaller, bigger, smaller_value, bigger_value } = pair;
+                let values = [*bigger_value, *smaller_value].map(text);
+                format!("{bigger} with {} is worse than {smaller} with {}", values[0], values[1])
+            }));
         }
         if !self.equal.is_empty() {
-            let equal = pairs(&self.equal);
-            reasons.push(format!("no difference that the test set can show: {equal}"));
+            let equal = pairs(&self.equal, &|pair| {
+                let Pair { smaller, bigger, smaller_value, bigger_value } = pair;
+                let values = [*smaller_value, *bigger_value].map(text);
+                format!("{smaller} with {} and {bigger} with {}", values[0], values[1])
+            });
+            reasons.push(format!("no difference that the test set can show between {equal}"));
         }
-        reasons.join(". Also ")
+        reasons.join("; ")
     }
 }
 
