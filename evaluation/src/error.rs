@@ -133,7 +133,7 @@ pub enum EvalError {
          {vocab_size} tokens is not GPT-2's of 50257; put the tokenizer there, or import the folder \
          with `pipeline checkpoint import --tokenizer`"
     )]
-    NoTokenizer {
+    UnknownTokenizer {
         /// The folder.
         path: String,
         /// Tokens of the model.

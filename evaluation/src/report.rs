@@ -54,10 +54,10 @@ pub enum Measured {
     WikiText103(wikitext103::Measured),
     /// Accuracy on the last words of passages in LAMBADA's form.
     Lambada(lambada::Measured),
-    /// How much of a test set stands in a corpus.
-    Contamination(Box<contamination::Measured>),
     /// Loss on held-out documents.
     Validation(validation::Measured),
+    /// How much of a test set stands in a corpus.
+    Contamination(Box<contamination::Measured>),
 }
 
 /// The table: per task its metrics, counts and settings, a value a line.

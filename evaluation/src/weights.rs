@@ -101,7 +101,7 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
             let gpt2 = Gpt2Tokenizer::new();
             let (path, found) = (folder.display().to_string(), model.config().vocab_size);
             if !model.has_vocabulary_of(gpt2.vocab_size()) {
-                return Err(EvalError::NoTokenizer { path, vocab_size: found });
+                return Err(EvalError::UnknownTokenizer { path, vocab_size: found });
             }
             warn!(
                 "{path}: no tokenizer there; taking GPT-2's, whose vocabulary has the size of the \
