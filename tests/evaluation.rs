@@ -6,6 +6,8 @@ mod checkpoint;
 mod detokenizer;
 mod input;
 mod lambada;
+mod lm_eval;
+mod published;
 mod summary;
 mod wikitext103;
 mod windows;
@@ -17,8 +19,9 @@ use std::path::{Path, PathBuf};
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
 use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task, TaskResult,
+    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Protocol, Task, TaskResult,
 };
+pub(crate) use lm_eval::RAW as LM_EVAL_RAW;
 use sha2::{Digest, Sha256};
 use training::TrainError;
 use training::backend::Activation;
@@ -208,7 +211,11 @@ fn plan(overlap: usize, tensor_parallel_size: usize) -> EvalPlan {
 }
 
 fn task(data: impl Into<PathBuf>) -> Task {
-    Task::WikiText103(WikiText103 { name: "made".to_owned(), data: data.into() })
+    Task::WikiText103(WikiText103 {
+        name: "made".to_owned(),
+        data: data.into(),
+        protocol: Protocol::Megatron,
+    })
 }
 
 /// Runs the task on `text`, written to a file.

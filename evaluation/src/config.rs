@@ -7,9 +7,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use training::model::Gpt2Config;
 
 use crate::error::EvalError;
 use crate::lambada::Lambada;
+use crate::protocol::Protocol;
 use crate::wikitext103::WikiText103;
 
 /// How to evaluate, as a user writes it in TOML.
@@ -84,5 +86,34 @@ impl EvalConfig {
         }
         let Self { micro_batch_size, overlap, tensor_parallel_size, limit } = self;
         Ok(EvalPlan { checkpoint, tasks, micro_batch_size, overlap, tensor_parallel_size, limit })
+    }
+}
+
+impl EvalPlan {
+    /// Finds what of the plan does not fit a model of these sizes: before its weights are read, which
+    /// takes a while.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
+    pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let has_overlap = |task: &Task| matches!(task, Task::WikiText103(task) if task.protocol == Protocol::Megatron);
+        if self.tasks.iter().any(has_overlap) {
+            self.check_overlap(model)?;
+        }
+        Ok(())
+    }
+
+    /// Whether windows lie close enough for a model of these sizes to score everything.
+    pub(crate) fn check_overlap(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let window = model.seq_length;
+        if self.overlap.get() > window {
+            return Err(EvalError::Setting {
+                field: "overlap",
+                value: self.overlap.get(),
+                problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
+            });
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,8 @@
 //! it. A task reads a test set, has a [`Scorer`](training::inference::Scorer) compute the loss of
 //! its tokens, and makes a [`TaskResult`] that states each number with the counts and the settings
 //! it depends on: perplexities of one model differ by tens of percent between protocols, so a
-//! number without its settings says nothing.
+//! number without its settings says nothing. Whose rules it follows is its [`Protocol`], and its parts
+//! are its [`Items`].
 //!
 //! | task | modules |
 //! |---|---|
@@ -21,16 +22,21 @@ mod config;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+mod items;
 pub mod lambada;
 mod model;
+mod protocol;
 mod report;
 mod summary;
+mod test_file;
 pub mod wikitext103;
 pub mod windows;
 
 pub use config::{EvalConfig, EvalPlan, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
+pub use items::{ArticleScore, ExampleScore, Items, PageScore};
 pub use model::{EvaluatedModel, ModelIdentity, Stage};
+pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

@@ -73,11 +73,26 @@ impl ModelIdentity {
         let vocab_size = self.config.vocab_size;
         match tokens.iter().find(|&&token| token as usize >= vocab_size) {
             None => Ok(tokens),
-            Some(&token) => {
-                let tokenizer = self.tokenizer.name().to_owned();
-                Err(EvalError::UnknownToken { tokenizer, token, vocab_size })
-            }
+            Some(&token) => Err(self.unknown(token)),
         }
+    }
+
+    /// The token that ends documents.
+    ///
+    /// # Errors
+    ///
+    /// When the model does not have it.
+    pub fn end_of_document(&self) -> Result<u32, EvalError> {
+        let token = self.tokenizer.eod();
+        if token as usize >= self.config.vocab_size {
+            return Err(self.unknown(token));
+        }
+        Ok(token)
+    }
+
+    fn unknown(&self, token: u32) -> EvalError {
+        let tokenizer = self.tokenizer.name().to_owned();
+        EvalError::UnknownToken { tokenizer, token, vocab_size: self.config.vocab_size }
     }
 }
 
