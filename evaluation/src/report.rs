@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::items::Items;
 use crate::model::ModelIdentity;
-use crate::{lambada, wikitext103};
+use crate::{contamination, lambada, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,6 +65,8 @@ pub enum Measured {
     Lambada(lambada::Measured),
     /// The same passages by lm-evaluation-harness's protocol.
     LambadaLmEval(lambada::lm_eval::Measured),
+    /// How much of a test set stands in a corpus.
+    Contamination(Box<contamination::Measured>),
 }
 
 /// Warns of a model that knows less than one to which all tokens are alike.
@@ -114,6 +116,9 @@ impl fmt::Display for TaskResult {
             if let Some(Value::Object(entries)) = fields.get(section) {
                 write_section(formatter, section, entries)?;
             }
+        }
+        if let Measured::Contamination(measured) = &self.measured {
+            write!(formatter, "{}", contamination::Tables(measured))?;
         }
         writeln!(formatter, "  {:<9} {:.1} s", "time", self.seconds)
     }

@@ -1,10 +1,8 @@
 //! The articles of a text in WikiText's form, and which tokens are whose.
-//!
-//! An article begins at its level-1 heading, ` = Title = ` between blank lines: an article may hold
-//! an equation that its line breaks make look like one (` = 1 rad / s and a nominal impedance = `).
 
 use std::ops::Range;
 
+use corpus::test_set;
 use corpus::tokenizer::Tokenizer;
 
 use crate::detokenizer::is_space;
@@ -24,42 +22,23 @@ pub struct Article {
     pub bytes: Range<usize>,
 }
 
-/// Cuts a text at its level-1 headings. The articles lie side by side from the text's start to its
-/// end: blank lines before the first heading belong to its article.
+/// Cuts a text into its articles, as [`corpus::test_set`] has them. They lie side by side from the
+/// text's start to its end: blank lines before the first heading belong to its article.
 #[must_use]
 pub fn cut(text: &str) -> Vec<Article> {
-    let mut starts = vec![(0, 1, None)];
-    let mut lines = text.split_inclusive('\n').enumerate().peekable();
-    let (mut offset, mut follows_blank) = (0, true);
-    while let Some((index, line)) = lines.next() {
-        let precedes_blank = lines.peek().is_none_or(|(_, next)| next.trim().is_empty());
-        if follows_blank
-            && precedes_blank
-            && let Some(title) = level_1_title(line)
-        {
-            let is_first = text[..offset].trim().is_empty();
-            if is_first {
-                starts.clear();
-            }
-            let start = if is_first { 0 } else { offset };
-            starts.push((start, index + 1, Some(title.to_owned())));
+    let articles = test_set::articles(text);
+    // What is no article stands before all of them.
+    let mut end = text.len() - articles.iter().map(|article| article.text.len()).sum::<usize>();
+    let side_by_side = |(index, article): (usize, &test_set::Article<'_>)| {
+        let start = if index == 0 { 0 } else { end };
+        end += article.text.len();
+        Article {
+            title: article.title.map(str::to_owned),
+            line: article.line as usize,
+            bytes: start..end,
         }
-        follows_blank = line.trim().is_empty();
-        offset += line.len();
-    }
-    let ends: Vec<usize> = starts.iter().skip(1).map(|it| it.0).chain([text.len()]).collect();
-    starts
-        .into_iter()
-        .zip(ends)
-        .map(|((start, line, title), end)| Article { title, line, bytes: start..end })
-        .collect()
-}
-
-/// The title in a line ` = Title = `; deeper headings are written ` = = Title = = `.
-fn level_1_title(line: &str) -> Option<&str> {
-    let title = line.trim().strip_prefix("= ")?.strip_suffix(" =")?.trim();
-    let is_deeper = title.starts_with("= ") || title.ends_with(" =");
-    (!title.is_empty() && title != "=" && !is_deeper).then_some(title)
+    };
+    articles.iter().enumerate().map(side_by_side).collect()
 }
 
 /// Original tokens of each article, but for the first of the text, which is predicted from nothing:
