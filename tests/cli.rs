@@ -5,6 +5,7 @@ mod configuration;
 mod dedup;
 mod doctor;
 mod eval;
+mod eval_stopped;
 mod generate;
 mod signals;
 mod train;

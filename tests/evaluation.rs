@@ -3,12 +3,16 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod data_parallel;
 mod detokenizer;
+mod hugging_face;
 mod input;
 mod lambada;
 mod lm_eval;
 mod published;
+mod resume;
 mod summary;
+mod validation;
 mod wikitext103;
 mod windows;
 
@@ -19,7 +23,8 @@ use std::path::{Path, PathBuf};
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
 use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Protocol, Task, TaskResult,
+    CheckpointKind, EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Protocol, Task,
+    TaskResult,
 };
 pub(crate) use lm_eval::RAW as LM_EVAL_RAW;
 use sha2::{Digest, Sha256};
@@ -186,17 +191,17 @@ fn evaluated<S>(config: &Gpt2Config, source: S, tensor_parallel_size: usize) -> 
 where
     S: ParameterSource + Send + 'static,
 {
-    EvaluatedModel {
-        identity: identity(config),
-        scorer: Scorer::new(config, source, positive(tensor_parallel_size)).unwrap(),
-    }
+    let scorer = Scorer::new(config, source, positive(tensor_parallel_size)).unwrap();
+    EvaluatedModel::new(identity(config), scorer)
 }
 
 fn identity(config: &Gpt2Config) -> ModelIdentity {
     ModelIdentity {
         checkpoint: "made in a test".into(),
-        step: 0,
+        kind: CheckpointKind::Trained,
+        step: Some(0),
         config: config.clone(),
+        split_weights: None,
         tokenizer: corpus::tokenizer::open("gpt2").unwrap(),
     }
 }

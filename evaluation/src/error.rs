@@ -22,7 +22,7 @@ pub enum EvalError {
         problem: String,
     },
     /// Nothing to evaluate.
-    #[error("no task is given; allowed: wikitext103, lambada")]
+    #[error("no task is given; allowed: wikitext103, lambada, validation")]
     NoTask,
     /// Something that a measurement needs was not given.
     #[error("no {what} is given: {remedy}")]
@@ -140,19 +140,103 @@ pub enum EvalError {
         /// Fingerprint of the tokenizer of that name.
         found: String,
     },
+    /// A folder of weights has no tokenizer, and it cannot be told which is meant.
+    #[error(
+        "{path}: neither tokenizer.json nor vocab.json and merges.txt there, and the vocabulary of \
+         {vocab_size} tokens is not GPT-2's of 50257; put the tokenizer there, or import the folder \
+         with `pipeline checkpoint import --tokenizer`"
+    )]
+    UnknownTokenizer {
+        /// The folder.
+        path: String,
+        /// Tokens of the model.
+        vocab_size: usize,
+    },
     /// The model gives a loss that is no number.
     #[error(
-        "the model gives a loss of {loss} (number {window} of the test); its weights are not usable"
+        "the model gives a loss of {loss} at position {position} of number {window} of {stage}, \
+         both counted from 0: its logits are no numbers there, and its weights not usable"
     )]
     NonFinite {
         /// The loss.
         loss: f32,
+        /// What was scored.
+        stage: String,
         /// Window or example that scored it, from 0.
         window: usize,
+        /// The input of the window after which it was scored, from 0.
+        position: usize,
     },
-    /// Asked to stop before the end.
+    /// Asked to stop before the end, and nothing is kept.
     #[error("stopped before everything was scored")]
     Stopped,
+    /// Asked to stop before the end; another call goes on from what is kept.
+    #[error(
+        "stopped by a signal: {windows} windows or examples are scored, and kept in {}; the same \
+         command goes on from there",
+        path.display()
+    )]
+    StoppedWithScores {
+        /// The file with the scores.
+        path: PathBuf,
+        /// How many are scored.
+        windows: u64,
+    },
+    /// The place for the scores holds those of another evaluation.
+    #[error(
+        "{} holds scores of another evaluation: {difference}; finish that one, choose another \
+         --out, or pass --overwrite to discard them",
+        path.display()
+    )]
+    PartialOfOther {
+        /// The file.
+        path: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+    },
+    /// A file of scores that has changed since it was written.
+    #[error(
+        "{}:{line}: the scores in it are damaged; delete the file, or pass --overwrite, to score \
+         everything again",
+        path.display()
+    )]
+    PartialDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The first damaged line, from 1.
+        line: usize,
+    },
+    /// Something else has the name that the scores would have.
+    #[error(
+        "{} holds no scores of an evaluation, so nothing is written there; move it away, or choose \
+         another --out",
+        path.display()
+    )]
+    PartialForeign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process is at this very evaluation.
+    #[error(
+        "{}: another process is evaluating with this file; wait until it ends, or choose another \
+         --out",
+        path.display()
+    )]
+    PartialInUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file of scores could not be read or written.
+    #[error("cannot {action} {}", path.display())]
+    PartialIo {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// The tokenizer could not be opened.
     #[error(transparent)]
     Corpus(#[from] corpus::CorpusError),

@@ -11,7 +11,10 @@
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
+//! | loss on held-out documents | [`validation`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
+//!
+//! Scores are kept in a file until the evaluation has ended, so that one that was stopped goes on.
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
@@ -29,16 +32,20 @@ pub mod lambada;
 mod model;
 mod protocol;
 mod report;
+mod score_log;
+mod scores_of;
 mod summary;
 mod test_file;
+pub mod validation;
+mod weights;
 pub mod wikitext103;
 pub mod windows;
 
-pub use config::{EvalConfig, EvalPlan, Task};
+pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
 pub use items::{ArticleScore, ExampleScore, Items, PageScore};
-pub use model::{EvaluatedModel, ModelIdentity, Stage};
+pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::items::Items;
 use crate::model::ModelIdentity;
-use crate::{contamination, lambada, wikitext103};
+use crate::{contamination, lambada, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,6 +65,8 @@ pub enum Measured {
     Lambada(lambada::Measured),
     /// The same passages by lm-evaluation-harness's protocol.
     LambadaLmEval(lambada::lm_eval::Measured),
+    /// Loss on held-out documents.
+    Validation(validation::Measured),
     /// How much of a test set stands in a corpus.
     Contamination(Box<contamination::Measured>),
 }

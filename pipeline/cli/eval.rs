@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, Args, ValueEnum};
 use evaluation::lambada::{self, Lambada};
+use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{EvalConfig, EvalError, Protocol, Task, evaluate};
+use evaluation::{EvalConfig, EvalError, PartialScores, Protocol, Task, evaluate};
+use training::data::Part;
 
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
@@ -28,18 +30,30 @@ Examples:
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens --limit 100
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.tokens \\
         --out report.json
+  A model of Hugging Face's, two copies side by side:
+    pipeline eval --checkpoint gpt2-medium --task lambada --data lambada.jsonl --dp 2
+  The loss on the documents that a run has held out, and on those that it never read:
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test
   To compare with lm-evaluation-harness's tables, and passage by passage:
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.raw \\
         --protocol lm-eval
-    pipeline eval --checkpoint runs/tiny --task lambada --data lambada_test.jsonl \\
+    pipeline eval --checkpoint runs/tiny --task lambada --data lambada.jsonl \\
         --items passages.jsonl";
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
+///
+/// Scores are kept as they come, in OUT.partial, or without --out in eval-TASK-HASH.partial in the
+/// current folder. An evaluation that was stopped or killed leaves that file, and the same command
+/// goes on from there and ends with the same numbers; --tp, --dp, --threads, --limit and
+/// micro_batch_size may be other ones. The file is gone when the evaluation has ended. A full disk
+/// ends no evaluation: scores wait in memory until there is room.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("outputs").args(["out", "items"]).multiple(true)))]
 pub(crate) struct EvalArgs {
-    /// Run folder, its checkpoints folder, or one checkpoint.
+    /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
+    /// checkpoint, or a Hugging Face GPT-2 folder.
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
 
@@ -47,7 +61,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set: a file as its task says.
+    /// Test set: a file as its task says, or for validation a data folder or shard.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
@@ -64,13 +78,28 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     overlap: Option<NonZeroUsize>,
 
-    /// Score only the first N windows or examples; the result is marked as partial.
+    /// Which documents of the data folder to validate on: train, validation or test [default:
+    /// validation].
+    ///
+    /// The folder is divided as the run was trained with; `--set split_weights=969,30,1` divides it
+    /// otherwise.
+    #[arg(long, value_name = "PART")]
+    split: Option<Part>,
+
+    /// Score only the first N windows, examples or sequences; the result is marked as partial.
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<NonZeroUsize>,
 
-    /// Tensor-parallel ranks, one thread each [default: 1].
+    /// Tensor-parallel ranks of each copy of the model, one thread each [default: 1].
     #[arg(long, value_name = "N", value_parser = count)]
     tp: Option<NonZeroUsize>,
+
+    /// Copies of the model that score side by side, each on --tp ranks [default: 1].
+    ///
+    /// Each copy holds the whole model in memory, and takes batches of its own: N copies take N
+    /// times the memory and change no number.
+    #[arg(long, value_name = "N", value_parser = count)]
+    dp: Option<NonZeroUsize>,
 
     #[command(flatten)]
     threads: ThreadArgs,
@@ -83,7 +112,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     items: Option<PathBuf>,
 
-    /// Replace the files OUT and ITEMS if they are there already.
+    /// Replace the files OUT and ITEMS if they are there already, and scores of another evaluation
+    /// in OUT.partial.
     #[arg(long, requires = "outputs")]
     overwrite: bool,
 
@@ -100,6 +130,8 @@ enum TaskName {
     /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL
     /// with a `text` in each line.
     Lambada,
+    /// Loss and perplexity on held-out documents of a data folder, as training measures them.
+    Validation,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -121,8 +153,8 @@ impl From<ProtocolName> for Protocol {
 }
 
 impl TaskName {
-    /// The task on the test set `data`.
-    fn on(self, data: PathBuf, protocol: Protocol) -> Task {
+    /// The task on the test set `data`, or on the documents `split` of it.
+    fn on(self, data: PathBuf, protocol: Protocol, split: Option<Part>) -> Task {
         match self {
             Self::Wikitext103 => {
                 let name = wikitext103::NAME.to_owned();
@@ -132,6 +164,11 @@ impl TaskName {
                 let name = lambada::NAME.to_owned();
                 Task::Lambada(Lambada { name, data, protocol })
             }
+            Self::Validation => Task::Validation(Validation {
+                name: validation::NAME.to_owned(),
+                data,
+                part: split.unwrap_or_default(),
+            }),
         }
     }
 }
@@ -142,22 +179,12 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
     args.threads.start()?;
-    if let Some(overlap) = args.overlap {
-        let problem = match (args.task, args.protocol) {
-            (TaskName::Lambada, _) => Some("lambada has no windows that could overlap"),
-            (_, ProtocolName::LmEval) => {
-                Some("the windows of --protocol lm-eval are disjoint, as its tables have them")
-            }
-            _ => None,
-        };
-        if let Some(problem) = problem {
-            bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
-        }
-    }
+    args.check_flags()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let task = args.task.on(args.data.clone(), args.protocol.into());
-    let plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    let task = args.task.on(args.data.clone(), args.protocol.into(), args.split);
+    let mut plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
+    plan.partial_scores = args.partial_scores();
     if args.dry_run {
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
@@ -192,21 +219,68 @@ pub(crate) fn run(
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
         EvalError::Stopped => anyhow!(
-            "stopped by a signal before all was scored: there is no result, and nothing was \
-             written. \
-             The same command begins again"
+            "stopped by a signal before more was scored: there is no result, and nothing was \
+             written. The same command begins again, or goes on from what an earlier one has kept"
         ),
+        error @ EvalError::StoppedWithScores { .. } => anyhow::Error::new(error),
         error => anyhow::Error::new(error).context("cannot evaluate"),
     }
 }
 
 impl EvalArgs {
+    /// Refuses flags of other tasks.
+    fn check_flags(&self) -> anyhow::Result<()> {
+        let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
+        let no_overlap = match self.task {
+            TaskName::Lambada => Some("lambada has no windows that could overlap"),
+            TaskName::Validation => Some("the sequences of validation do not overlap"),
+            TaskName::Wikitext103 if is_lm_eval => {
+                Some("the windows of --protocol lm-eval are disjoint, as those of its tables are")
+            }
+            TaskName::Wikitext103 => None,
+        };
+        if let (Some(overlap), Some(problem)) = (self.overlap, no_overlap) {
+            bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
+        }
+        if matches!(self.task, TaskName::Validation) {
+            let problem = match &self.items {
+                _ if is_lm_eval => "--protocol lm-eval: the harness has no such task as validation",
+                Some(_) => {
+                    "--items: validation packs documents into sequences; none is scored alone"
+                }
+                None => return Ok(()),
+            };
+            bail!(Usage(anyhow!(problem)));
+        }
+        if let Some(split) = self.split {
+            bail!(Usage(anyhow!(
+                "--split {}: only validation has a data folder that is divided",
+                split.name()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Where scores are kept until the evaluation has ended: beside the report, or in the current
+    /// folder.
+    fn partial_scores(&self) -> PartialScores {
+        match &self.out {
+            Some(out) => {
+                let mut name = out.as_os_str().to_owned();
+                name.push(".partial");
+                PartialScores::File { path: name.into(), replace: self.overwrite }
+            }
+            None => PartialScores::Folder(PathBuf::new()),
+        }
+    }
+
     /// How to evaluate: the configuration or the paper's protocol, with flags and overrides on top.
     fn config(&self, global: &GlobalArgs) -> anyhow::Result<Resolved<EvalConfig>> {
         let mut overrides = global.overrides();
         overrides.extend(Override::flag("--overlap", "overlap", self.overlap)?);
         overrides.extend(Override::flag("--limit", "limit", self.limit)?);
         overrides.extend(Override::flag("--tp", "tensor_parallel_size", self.tp)?);
+        overrides.extend(Override::flag("--dp", "data_parallel_size", self.dp)?);
         match &self.config {
             Some(path) => config::read(path, &overrides),
             None => config::over_defaults(&EvalConfig::default(), &overrides),

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::tiny_run;
+use super::signals::names;
+use super::{tiny_corpus, tiny_run};
 use crate::support::{Dir, Run, lines_of, pipeline_in, read_json};
 
 fn eval(dir: &Dir, more: &str) -> Run {
@@ -15,15 +16,23 @@ fn eval(dir: &Dir, more: &str) -> Run {
 #[test]
 fn the_result_is_the_same_on_more_ranks_and_prints_every_setting() {
     let dir = tiny_run();
+    let before = names(&dir);
     let nll = |result: &Value| result["results"][0]["metrics"]["total_nll"].as_f64().unwrap();
     let alone = nll(&eval(&dir, "--json").success().json());
     let at_two = nll(&eval(&dir, "--tp 2 --json").success().json());
     // Two ranks add the same numbers in another order, in f32.
     assert!((alone / at_two - 1.0).abs() < 1e-6, "{alone} {at_two}");
+    for more in ["--dp 2", "--dp 3 --threads 1", "--threads 2", "--threads 5"] {
+        let found = nll(&eval(&dir, &format!("{more} --json")).success().json());
+        assert_eq!(found, alone, "{more}");
+    }
+    let many = nll(&eval(&dir, "--tp 2 --dp 2 --set micro_batch_size=3 --json").success().json());
+    assert!((alone / many - 1.0).abs() < 1e-6, "{alone} {many}");
     let table = eval(&dir, "").success().stdout;
-    for word in ["word_perplexity", "overlap", "detokenizer", "token_ratio"] {
+    for word in ["word_perplexity", "overlap", "detokenizer", "token_ratio", "data_parallel_size"] {
         assert!(table.contains(word), "{table}");
     }
+    assert_eq!(names(&dir), before, "no scores are left");
 }
 
 #[test]
@@ -39,13 +48,9 @@ fn a_report_is_written_whole_and_never_over_another_unasked() {
     assert_eq!(read_json(&dir.path("report.json"))["results"][0]["partial"], true);
 
     // An evaluation that fails leaves neither a report nor a part of one.
-    let names = || {
-        let entries = fs::read_dir(dir.path("")).unwrap();
-        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
-    };
-    let before = names();
+    let before = names(&dir);
     eval(&dir, "--out other.json --overlap 100").refused(2, "overlap");
-    assert_eq!(names(), before);
+    assert_eq!(names(&dir), before);
 }
 
 #[test]
@@ -75,6 +80,8 @@ fn a_dry_run_tells_what_would_be_scored_and_writes_nothing() {
     assert_eq!(plan["config"]["overlap"], 4);
     assert_eq!(plan["config_sources"]["overlap"], "--set");
     assert_eq!(plan["config_sources"]["tensor_parallel_size"], "--tp");
+    assert_eq!(plan["data_parallel_size"], 1);
+    assert!(plan["floating_point_operations"].as_f64().unwrap() > 1e6, "{plan}");
     assert_eq!(plan["config_sources"]["micro_batch_size"], "default");
     let scored = eval(&dir, "--json").success().json();
     assert_eq!(plan["tasks"][0]["targets"], scored["results"][0]["counts"]["targets"]);
@@ -146,6 +153,64 @@ fn a_dry_run_refuses_the_report_that_the_run_would_refuse() {
 #[test]
 fn windows_are_no_setting_of_the_last_words() {
     lambada(&tiny_run(), PASSAGES, "--overlap 4").refused(2, "lambada has no windows");
+}
+
+#[test]
+fn the_loss_on_held_out_documents_is_the_runs_own() {
+    let dir = tiny_corpus();
+    let train = "train --config train.toml --data data --out run --set validation.batches=1000";
+    pipeline_in(&dir, train).success();
+    let validation = "eval --checkpoint run --task validation --data data";
+    let log = fs::read_to_string(dir.path("run/metrics.jsonl")).unwrap();
+    let losses: Vec<f64> =
+        lines_of(&log).iter().filter_map(|line| line["validation_loss"].as_f64()).collect();
+    let result = pipeline_in(&dir, &format!("{validation} --json")).success().json();
+    let result = &result["results"][0];
+    let loss = result["metrics"]["loss"].as_f64().unwrap();
+    assert!((loss / losses.last().unwrap() - 1.0).abs() < 1e-6, "{loss} {losses:?}");
+    assert_eq!(result["settings"]["split"], "validation");
+    assert_eq!(result["counts"]["documents"], 1);
+
+    let train = pipeline_in(&dir, &format!("{validation} --split train --limit 2 --json"));
+    let train = train.success().json();
+    assert_eq!(train["results"][0]["settings"]["split"], "train");
+    assert_eq!(train["results"][0]["partial"], true);
+    let table = pipeline_in(&dir, validation).success().stdout;
+    assert!(table.contains("validation (protocol training)"), "{table}");
+    for (more, message) in [
+        ("--split test", "the test part has 0 of 6 documents"),
+        ("--split held-out", "train, validation or test is needed"),
+        ("--overlap 4", "the sequences of validation do not overlap"),
+        ("--set split_weights=1,2,3,4", "at most 3 are possible"),
+    ] {
+        pipeline_in(&dir, &format!("{validation} {more}")).refused(2, message);
+    }
+    pipeline_in(&dir, "eval --checkpoint run --task lambada --data in.jsonl --split test")
+        .refused(2, "only validation has a data folder that is divided");
+}
+
+#[test]
+fn a_model_that_was_exported_is_evaluated_as_the_checkpoint_is() {
+    let dir = tiny_run();
+    pipeline_in(&dir, "checkpoint export --hf hf run").success();
+    let of = |checkpoint: &str| {
+        let line = format!("eval --checkpoint {checkpoint} --task wikitext103 --data test.tokens");
+        pipeline_in(&dir, &format!("{line} --overlap 4 --json")).success()
+    };
+    let (run, exported) = (of("run"), of("hf"));
+    let result = &exported.json()["results"][0];
+    assert_eq!(result["metrics"], run.json()["results"][0]["metrics"]);
+    assert_eq!(result["settings"]["checkpoint_kind"], "hugging_face");
+    assert_eq!(result["settings"]["checkpoint_step"], Value::Null);
+    assert!(exported.stderr.contains("hf: its tokenizer is GPT-2's"), "{}", exported.stderr);
+    assert_eq!(run.json()["results"][0]["settings"]["checkpoint_kind"], "trained");
+
+    for name in ["tokenizer.json", "vocab.json", "merges.txt"] {
+        fs::remove_file(dir.path("hf").join(name)).unwrap();
+    }
+    let without = of("hf");
+    assert!(without.stderr.contains("no tokenizer there; taking GPT-2's"), "{}", without.stderr);
+    assert_eq!(without.json()["results"][0]["metrics"], result["metrics"]);
 }
 
 #[test]
@@ -302,4 +367,19 @@ fn bytes_that_other_systems_put_into_a_text_are_refused_with_their_line() {
     dir.write("words", "");
     pipeline_in(&dir, "eval --checkpoint run --task lambada --data words")
         .refused(2, "words is empty");
+}
+
+#[test]
+fn an_overlap_that_the_model_has_not_is_refused_before_its_weights_are_read() {
+    let dir = tiny_run();
+    // Weights that would be refused, were they looked at.
+    let weights = dir.path("run/checkpoints/step-3/model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    for dry_run in ["", "--dry-run"] {
+        let message = "overlap = 17 exceeds the model's seq_length; allowed: 1 to 16";
+        eval(&dir, &format!("--overlap 17 {dry_run}")).refused(2, message);
+        eval(&dir, &format!("--overlap 16 {dry_run}")).refused(2, "model.safetensors");
+    }
 }

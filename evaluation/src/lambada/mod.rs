@@ -37,7 +37,7 @@ use crate::cloze::{self, ClozeExample, Question};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
 use crate::items::{ExampleScore, Items};
-use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 use crate::protocol::Protocol;
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
@@ -141,10 +141,14 @@ pub struct CommonSettings {
     pub published_test_set: bool,
     /// The model's checkpoint.
     pub checkpoint: PathBuf,
-    /// Optimizer steps that the checkpoint has behind it.
-    pub checkpoint_step: u64,
-    /// Ranks that shared the model.
+    /// What the checkpoint is.
+    pub checkpoint_kind: CheckpointKind,
+    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
+    pub checkpoint_step: Option<u64>,
+    /// Ranks that shared each copy of the model.
     pub tensor_parallel_size: usize,
+    /// Copies of the model that scored side by side.
+    pub data_parallel_size: usize,
     /// Examples per forward pass.
     pub micro_batch_size: usize,
     /// Examples after which scoring stopped, where that was asked for.
@@ -289,8 +293,10 @@ impl Lambada {
             data: self.data.clone(),
             published_test_set: test.is_published(),
             checkpoint: model.checkpoint.clone(),
+            checkpoint_kind: model.kind,
             checkpoint_step: model.step,
             tensor_parallel_size: plan.tensor_parallel_size.get(),
+            data_parallel_size: plan.data_parallel_size.get(),
             micro_batch_size: plan.micro_batch_size.get(),
             limit: plan.limit.map(NonZeroUsize::get),
         }

@@ -32,7 +32,7 @@ use crate::config::EvalPlan;
 use crate::detokenizer::{self, count_original_tokens, detokenize_marked};
 use crate::error::EvalError;
 use crate::items::{ArticleScore, Items};
-use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
 use crate::test_file;
@@ -108,10 +108,14 @@ pub struct Settings {
     pub published_test_split: bool,
     /// The model's checkpoint.
     pub checkpoint: PathBuf,
-    /// Optimizer steps that the checkpoint has behind it.
-    pub checkpoint_step: u64,
-    /// Ranks that shared the model.
+    /// What the checkpoint is.
+    pub checkpoint_kind: CheckpointKind,
+    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
+    pub checkpoint_step: Option<u64>,
+    /// Ranks that shared each copy of the model.
     pub tensor_parallel_size: usize,
+    /// Copies of the model that scored side by side.
+    pub data_parallel_size: usize,
     /// Windows per forward pass.
     pub micro_batch_size: usize,
     /// Windows after which scoring stopped, where that was asked for.
@@ -237,8 +241,10 @@ fn settings(
         data: task.data.clone(),
         published_test_split: text.is_published_test_split(),
         checkpoint: model.checkpoint.clone(),
+        checkpoint_kind: model.kind,
         checkpoint_step: model.step,
         tensor_parallel_size: plan.tensor_parallel_size.get(),
+        data_parallel_size: plan.data_parallel_size.get(),
         micro_batch_size: plan.micro_batch_size.get(),
         limit: plan.limit.map(NonZeroUsize::get),
     }
