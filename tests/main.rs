@@ -15,6 +15,7 @@ mod micro_gpt2;
 mod model;
 mod parallel;
 mod readers;
+mod report;
 mod shards;
 mod support;
 mod tensors;
