@@ -210,8 +210,8 @@ pub(crate) fn run(
     } else {
         output::text(&report.to_string())?;
     }
-    items.map_or(Ok(()), |file| file.finish(&report))?;
     out.map_or(Ok(()), |file| file.finish(&report))?;
+    items.map_or(Ok(()), |file| file.finish(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -230,6 +230,9 @@ fn failure(error: EvalError) -> anyhow::Error {
 impl EvalArgs {
     /// Refuses flags of other tasks.
     fn check_flags(&self) -> anyhow::Result<()> {
+        if self.out.is_some() && self.out == self.items {
+            bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
+        }
         let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
         let no_overlap = match self.task {
             TaskName::Lambada => Some("lambada has no windows that could overlap"),

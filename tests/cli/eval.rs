@@ -332,6 +332,11 @@ fn items_are_written_whole_a_line_each_and_never_over_anything_else() {
             .refused(2, "test.tokens holds no items of an evaluation");
     }
     assert_eq!(fs::read(dir.path("test.tokens")).unwrap(), before);
+    eval(&dir, "--items one --out one").refused(2, "report and items cannot be one file");
+    pipeline_in(&dir, "eval --checkpoint run --task validation --data data --items none.jsonl")
+        .refused(2, "--items: validation packs documents");
+    pipeline_in(&dir, "eval --checkpoint run --task validation --data data --protocol lm-eval")
+        .refused(2, "--protocol lm-eval: the harness has no such task");
     // What fails leaves nothing.
     lambada(&dir, "{\"text\": \"word\"}", "--items none.jsonl").refused(2, "the text is one word");
     let names: Vec<_> =
