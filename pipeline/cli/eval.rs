@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
 use evaluation::lambada::{self, Lambada};
 use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
 use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvalReport, EvalSummary, PartialScores, Task, evaluate,
+    EvalConfig, EvalError, EvalPlan, EvalReport, EvalSummary, PartialScores, Protocol, Task,
+    evaluate,
 };
 use serde::Serialize;
 use training::data::Part;
@@ -21,6 +22,7 @@ use crate::config::{self, Override, Resolved};
 use crate::contamination::ContaminationArgs;
 use crate::dry_run::ResolvedConfig;
 use crate::exit::Usage;
+use crate::items::ItemsFile;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
@@ -39,6 +41,11 @@ Examples:
   The loss on the documents that a run has held out, and on those that it never read:
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test
+  To compare with lm-evaluation-harness's tables, and passage by passage:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.raw \\
+        --protocol lm-eval
+    pipeline eval --checkpoint runs/tiny --task lambada --data lambada.jsonl \\
+        --items passages.jsonl
   How much of two test sets stands in a corpus, by n-grams of 8 words and of 5 to 13:
     pipeline eval --task contamination --data wiki.test.tokens lambada.jsonl --corpus data/corpus
     pipeline eval --task contamination --data wiki.test.tokens --corpus 'crawl/*.jsonl.gz' \\
@@ -53,6 +60,7 @@ Examples:
 /// ends no evaluation: scores wait in memory until there is room.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("outputs").args(["out", "items"]).multiple(true)))]
 pub(crate) struct EvalArgs {
     /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
     /// checkpoint, or a Hugging Face GPT-2 folder.
@@ -73,6 +81,10 @@ pub(crate) struct EvalArgs {
 
     #[command(flatten)]
     contamination: ContaminationArgs,
+
+    /// Whose rules: numbers of different protocols do not compare.
+    #[arg(long, value_name = "NAME", default_value = "megatron")]
+    protocol: ProtocolName,
 
     /// Settings (TOML); see configs/eval. The defaults are the paper's protocol.
     #[arg(long, value_name = "FILE")]
@@ -113,9 +125,13 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Replace the report OUT if it is there already, and scores of another evaluation in
-    /// OUT.partial.
-    #[arg(long, requires = "out")]
+    /// Write what was found of each item there, as JSONL: an article, a page or a passage a line.
+    #[arg(long, value_name = "FILE")]
+    items: Option<PathBuf>,
+
+    /// Replace the files OUT and ITEMS if they are there already, and scores of another evaluation
+    /// in OUT.partial.
+    #[arg(long, requires = "outputs")]
     overwrite: bool,
 
     /// Print the resolved settings with the source of each value, and what would be scored; write
@@ -137,17 +153,39 @@ enum TaskName {
     Contamination,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ProtocolName {
+    /// Megatron-LM v1.0's, as in the paper: of wikitext103 one stream of `wiki.test.tokens`.
+    Megatron,
+    /// lm-evaluation-harness's, to compare with its tables: of wikitext103 the pages of
+    /// `wiki.test.raw`, of lambada the task `lambada_openai`.
+    LmEval,
+}
+
+impl From<ProtocolName> for Protocol {
+    fn from(name: ProtocolName) -> Self {
+        match name {
+            ProtocolName::Megatron => Self::Megatron,
+            ProtocolName::LmEval => Self::LmEval,
+        }
+    }
+}
+
 impl TaskName {
     /// The task on the test set `data`, or on the documents `split` of it; for contamination, the
     /// one that scores a test set of its form.
-    fn on(self, data: PathBuf, split: Option<Part>) -> Task {
+    fn on(self, data: PathBuf, protocol: Protocol, split: Option<Part>) -> Task {
         match self {
             Self::Wikitext103 => {
-                Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
+                let name = wikitext103::NAME.to_owned();
+                Task::WikiText103(WikiText103 { name, data, protocol })
             }
-            Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
-            Self::Contamination if is_jsonl(&data) => Self::Lambada.on(data, split),
-            Self::Contamination => Self::Wikitext103.on(data, split),
+            Self::Lambada => {
+                let name = lambada::NAME.to_owned();
+                Task::Lambada(Lambada { name, data, protocol })
+            }
+            Self::Contamination if is_jsonl(&data) => Self::Lambada.on(data, protocol, split),
+            Self::Contamination => Self::Wikitext103.on(data, protocol, split),
             Self::Validation => Task::Validation(Validation {
                 name: validation::NAME.to_owned(),
                 data,
@@ -169,7 +207,9 @@ pub(crate) fn run(
     let plan = match &args.checkpoint {
         None => None,
         Some(checkpoint) => {
-            let tasks = args.data.iter().map(|data| args.task.on(data.clone(), args.split));
+            let tasks = args.data.iter();
+            let tasks =
+                tasks.map(|data| args.task.on(data.clone(), args.protocol.into(), args.split));
             let mut plan = resolved.config.validate(checkpoint.clone(), tasks.collect())?;
             plan.partial_scores = args.partial_scores();
             Some(plan)
@@ -186,11 +226,18 @@ pub(crate) fn run(
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
         }
+        if let Some(path) = &args.items {
+            ItemsFile::check(path, args.overwrite)?;
+        }
         written.print(&work.summary(progress).map_err(failure)?, global)?;
         return Ok(ExitCode::SUCCESS);
     }
     let out = match &args.out {
         Some(path) => Some(ReportFile::begin(path, args.overwrite)?),
+        None => None,
+    };
+    let items = match &args.items {
+        Some(path) => Some(ItemsFile::begin(path, args.overwrite)?),
         None => None,
     };
     let report = work.run(progress).map_err(failure)?;
@@ -201,6 +248,7 @@ pub(crate) fn run(
         output::text(&report.to_string())?;
     }
     out.map_or(Ok(()), |file| file.finish(&report))?;
+    items.map_or(Ok(()), |file| file.finish(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -263,7 +311,7 @@ impl EvalArgs {
     /// Refuses flags of other tasks.
     fn check_flags(&self) -> anyhow::Result<()> {
         if let TaskName::Contamination = self.task {
-            return self.check_flags_of_scoring();
+            return self.check_flags_of_contamination();
         }
         self.contamination.check_unused()?;
         if let [_, another, ..] = &self.data[..] {
@@ -272,29 +320,55 @@ impl EvalArgs {
                 another.display()
             )));
         }
-        match (self.task, self.overlap, self.split) {
-            (TaskName::Lambada, Some(overlap), _) => {
-                bail!(Usage(anyhow!(
-                    "--overlap {overlap}: lambada has no windows that could overlap"
-                )))
+        if self.out.is_some() && self.out == self.items {
+            bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
+        }
+        let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
+        let no_overlap = match self.task {
+            TaskName::Lambada => Some("lambada has no windows that could overlap"),
+            TaskName::Validation => Some("the sequences of validation do not overlap"),
+            TaskName::Wikitext103 if is_lm_eval => {
+                Some("the windows of --protocol lm-eval are disjoint, as those of its tables are")
             }
-            (TaskName::Validation, Some(overlap), _) => {
-                bail!(Usage(anyhow!(
-                    "--overlap {overlap}: the sequences of validation do not overlap"
-                )))
-            }
-            (TaskName::Wikitext103 | TaskName::Lambada, _, Some(split)) => bail!(Usage(anyhow!(
+            TaskName::Wikitext103 | TaskName::Contamination => None,
+        };
+        if let (Some(overlap), Some(problem)) = (self.overlap, no_overlap) {
+            bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
+        }
+        if matches!(self.task, TaskName::Validation) {
+            let problem = match &self.items {
+                _ if is_lm_eval => "--protocol lm-eval: the harness has no such task as validation",
+                Some(_) => {
+                    "--items: validation packs documents into sequences; none is scored alone"
+                }
+                None => return Ok(()),
+            };
+            bail!(Usage(anyhow!(problem)));
+        }
+        if let Some(split) = self.split {
+            bail!(Usage(anyhow!(
                 "--split {}: only validation has a data folder that is divided",
                 split.name()
-            ))),
-            _ => Ok(()),
+            )));
         }
+        Ok(())
     }
 
-    /// Refuses flags about how a model is scored where none is.
-    fn check_flags_of_scoring(&self) -> anyhow::Result<()> {
-        if let Some(split) = self.split {
-            bail!(Usage(anyhow!("--split {}: a test set is not divided", split.name())));
+    /// Refuses flags of other tasks, and flags about how a model is scored where none is.
+    fn check_flags_of_contamination(&self) -> anyhow::Result<()> {
+        let unfit = [
+            (self.split.is_some(), "--split: a test set is not divided"),
+            (
+                self.items.is_some(),
+                "--items: contamination lists items and documents in its report",
+            ),
+            (
+                matches!(self.protocol, ProtocolName::LmEval),
+                "--protocol lm-eval: contamination is measured, and scored, by the paper's protocol",
+            ),
+        ];
+        if let Some((_, problem)) = unfit.iter().find(|(is_given, _)| *is_given) {
+            bail!(Usage(anyhow!("{problem}")));
         }
         let flags = [
             ("--overlap", self.overlap),

@@ -15,6 +15,7 @@ mod dry_run;
 mod eval;
 mod exit;
 mod generate;
+mod items;
 mod numbers;
 mod output;
 mod panics;
