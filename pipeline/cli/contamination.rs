@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use corpus::reader::{OnBadFile, OnBadLine};
 use evaluation::contamination::{ContaminationPlan, MAX_NGRAM_WORDS};
 
 use crate::exit::Usage;
@@ -30,6 +31,33 @@ pub(crate) struct ContaminationArgs {
     /// corpora [default: text].
     #[arg(long, value_name = "KEY")]
     text_key: Option<String>,
+
+    /// For contamination: what to do with a record of a corpus that cannot be read [default: fail].
+    #[arg(long, value_name = "POLICY")]
+    on_bad_line: Option<BadLinePolicy>,
+
+    /// For contamination: what to do with a file of a corpus that breaks off or is damaged [default:
+    /// fail].
+    #[arg(long, value_name = "POLICY")]
+    on_bad_file: Option<BadFilePolicy>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BadLinePolicy {
+    /// Stop with the file, the line and the remedy.
+    Fail,
+    /// Pass over it and count it.
+    Skip,
+    /// Put U+FFFD in place of what is no character; pass over what cannot be mended so.
+    Replace,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BadFilePolicy {
+    /// Stop with the file and the place of the break.
+    Fail,
+    /// Search the documents before the break, count the file, and go on.
+    KeepPrefix,
 }
 
 /// Numbers of words.
@@ -51,6 +79,15 @@ impl ContaminationArgs {
         if let Some(key) = &self.text_key {
             plan.text_key.clone_from(key);
         }
+        plan.read_policy.on_bad_line = match self.on_bad_line {
+            None | Some(BadLinePolicy::Fail) => OnBadLine::Fail,
+            Some(BadLinePolicy::Skip) => OnBadLine::Skip,
+            Some(BadLinePolicy::Replace) => OnBadLine::Replace,
+        };
+        plan.read_policy.on_bad_file = match self.on_bad_file {
+            None | Some(BadFilePolicy::Fail) => OnBadFile::Fail,
+            Some(BadFilePolicy::KeepPrefix) => OnBadFile::KeepPrefix,
+        };
         Ok(plan)
     }
 
@@ -60,6 +97,8 @@ impl ContaminationArgs {
             Self { corpus, .. } if !corpus.is_empty() => "--corpus",
             Self { ngram_words: Some(_), .. } => "--n",
             Self { text_key: Some(_), .. } => "--text-key",
+            Self { on_bad_line: Some(_), .. } => "--on-bad-line",
+            Self { on_bad_file: Some(_), .. } => "--on-bad-file",
             _ => return Ok(()),
         };
         bail!(Usage(anyhow!("{flag}: only --task contamination looks for n-grams in a corpus")))

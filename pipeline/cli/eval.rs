@@ -20,7 +20,7 @@ use training::data::Part;
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
 use crate::contamination::ContaminationArgs;
-use crate::dry_run::ResolvedConfig;
+use crate::dry_run::{self, ResolvedConfig};
 use crate::exit::Usage;
 use crate::items::ItemsFile;
 use crate::numbers::count;
@@ -229,7 +229,12 @@ pub(crate) fn run(
         if let Some(path) = &args.items {
             ItemsFile::check(path, args.overwrite)?;
         }
-        written.print(&work.summary(progress).map_err(failure)?, global)?;
+        let summary = work.summary(progress).map_err(failure)?;
+        match work {
+            // Nothing is scored, and no setting of scoring counts.
+            Work::Contamination(_, None) => dry_run::print_plan(&summary, global)?,
+            _ => written.print(&summary, global)?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let out = match &args.out {

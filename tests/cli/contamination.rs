@@ -1,7 +1,11 @@
 //! `pipeline eval --task contamination`: what is printed, and which flags fit.
 
+use std::fs;
+
+use serde_json::Value;
+
 use super::tiny_run;
-use crate::support::{Dir, Run, jsonl, pipeline_in, words};
+use crate::support::{Dir, Run, jsonl, lines_of, pipeline_in, words};
 
 /// A folder with a test set of two records and a corpus that holds the half of one.
 fn made() -> Dir {
@@ -98,4 +102,78 @@ fn flags_that_make_no_sense_are_refused() {
     ] {
         pipeline_in(&dir, &format!("eval {line}")).refused(2, message);
     }
+}
+
+/// A run, a test set of three articles and one of three passages, and a corpus that holds the second
+/// article and passage.
+fn made_with_run() -> Dir {
+    let dir = tiny_run();
+    let articles = [11, 12, 13].map(|seed| {
+        format!(" = Title {seed} = \n \n {} \n \n", words(seed, 40).replace('\n', " "))
+    });
+    dir.write("three.tokens", format!(" \n{}", articles.concat()));
+    let passages = [21, 22, 23].map(|seed| words(seed, 24).trim().to_owned());
+    dir.write("three.jsonl", jsonl(&passages));
+    dir.write("corpus.jsonl", jsonl(&[&articles[1], &passages[1], &words(31, 200)]));
+    dir
+}
+
+fn scored(dir: &Dir, data: &str, corpus: &str, more: &str) -> Value {
+    let line = format!(
+        "eval --task contamination --data {data} --corpus {corpus} --checkpoint run \
+         --set overlap=4 --json {more}"
+    );
+    pipeline_in(dir, &line).success().json()["results"][0].clone()
+}
+
+#[test]
+fn the_score_on_what_the_corpus_does_not_hold_stands_beside_the_full_one() {
+    let dir = made_with_run();
+    let result = scored(&dir, "three.tokens", "corpus.jsonl", "");
+    let [all, under_80, under_20, clean] = &subsets(&result)[..] else { panic!("{result}") };
+    let task = "eval --checkpoint run --task wikitext103 --data three.tokens --set overlap=4";
+    let full = pipeline_in(&dir, &format!("{task} --json --items items.jsonl")).success().json();
+    let full = &full["results"][0]["metrics"];
+    let close = |one: &Value, other: f64| {
+        assert!((one.as_f64().unwrap() / other - 1.0).abs() < 1e-9, "{one} {other}");
+    };
+    close(&all["score"]["word_perplexity"], full["word_perplexity"].as_f64().unwrap());
+    close(&all["score"]["token_perplexity"], full["token_perplexity"].as_f64().unwrap());
+    assert_eq!((&all["items"], &clean["items"]), (&3.into(), &2.into()));
+    // The n-grams that reach into the third article are not in the corpus.
+    assert_eq!((&under_80["items"], &under_20["items"]), (&2.into(), &2.into()));
+
+    let items = lines_of(&fs::read_to_string(dir.path("items.jsonl")).unwrap());
+    let sum = |key: &str| -> f64 {
+        [0, 2].iter().map(|&article| items[article][key].as_f64().unwrap()).sum()
+    };
+    close(&clean["score"]["word_perplexity"], (sum("nll") / sum("words")).exp());
+    close(&clean["targets"], sum("targets"));
+
+    let result = scored(&dir, "three.jsonl", "corpus.jsonl", "");
+    let [all, .., clean] = &subsets(&result)[..] else { panic!("{result}") };
+    assert_eq!((&all["items"], &clean["items"]), (&3.into(), &2.into()));
+    for metric in ["strict_accuracy", "last_token_accuracy", "target_perplexity"] {
+        assert!(all["score"][metric].is_number() && clean["score"][metric].is_number());
+    }
+    assert_ne!(all["score"]["target_perplexity"], clean["score"]["target_perplexity"]);
+}
+
+#[test]
+fn a_subset_without_items_has_no_score() {
+    let dir = made_with_run();
+    let result = scored(&dir, "three.tokens", "three.tokens", "");
+    let [all, under_80, under_20, clean] = &subsets(&result)[..] else { panic!("{result}") };
+    assert!(all["score"]["word_perplexity"].is_number());
+    for empty in [under_80, under_20, clean] {
+        assert_eq!((&empty["items"], &empty["score"]), (&0.into(), &Value::Null));
+    }
+    let line = "eval --task contamination --data three.tokens --corpus three.tokens \
+                --checkpoint run --set overlap=4 --limit 1";
+    let table = pipeline_in(&dir, line).success().stdout;
+    assert!(table.contains("no item, no score") && table.contains("PARTIAL"), "{table}");
+}
+
+fn subsets(result: &Value) -> Vec<Value> {
+    result["clean_subset"]["subsets"].as_array().unwrap().clone()
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use corpus::reader::SourceConfig;
+use corpus::reader::{OnBadFile, OnBadLine, SourceConfig};
 use corpus::{NormalizedText, Observer, Silent, Unit};
 use curation::decontaminate::DecontaminationConfig;
 use curation::{CurationConfig, curate};
@@ -310,6 +310,24 @@ fn results_begin_with_eight_words_or_with_the_first_number_given() {
         let told: Vec<usize> = found.by_ngram_words.iter().map(|it| it.ngram_words).collect();
         assert_eq!(told, sizes);
     }
+}
+
+#[test]
+fn bad_records_and_broken_files_are_passed_over_where_that_is_asked_for() {
+    let dir = Dir::new();
+    let item = words(1, 40);
+    let test = dir.write("test.jsonl", jsonl(&[&item]));
+    let lines = jsonl(&[&item]);
+    let cut = dir.write("cut.jsonl", format!("not JSON\n{lines}{}", &lines[..lines.len() / 2]));
+    let mut plan = plan(&[test], &[cut], &[8]);
+    assert!(problem(&plan).contains("cut.jsonl:1: no JSON"), "{}", problem(&plan));
+    plan.read_policy.on_bad_line = OnBadLine::Skip;
+    assert!(problem(&plan).contains("cut.jsonl: breaks off at byte"), "{}", problem(&plan));
+    plan.read_policy.on_bad_file = OnBadFile::KeepPrefix;
+    let found = one(&plan);
+    let counts = &found.findings.counts;
+    assert_eq!((counts.corpus_rejected, counts.corpus_broken_files), (1, 1));
+    assert_eq!(found.findings.metrics.position_share, 1.0);
 }
 
 /// Asks to stop once it has heard of some bytes.
