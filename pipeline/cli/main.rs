@@ -14,6 +14,7 @@ mod dry_run;
 mod eval;
 mod exit;
 mod generate;
+mod machine_text;
 mod numbers;
 mod output;
 mod panics;
