@@ -19,6 +19,7 @@ mod numbers;
 mod output;
 mod panics;
 mod progress;
+mod reproduce;
 mod shard;
 mod threads;
 mod train;

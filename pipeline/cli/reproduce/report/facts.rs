@@ -1,0 +1,365 @@
+//! What a reproduction found, in the order in which the page tells it.
+//!
+//! Plain data: counts are of what was done, absent is `None`, and no number is derived here that
+//! another one determines.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::curve::CurvePoint;
+use super::paper::{PaperOverlap, PaperRow};
+
+/// All that a reproduction did and found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reproduction {
+    /// Name of the experiment, as its configuration is called: `table3-tiny`.
+    pub(crate) experiment: String,
+    /// What the experiment is, in words: the page's heading.
+    pub(crate) title: String,
+    /// Whether models, tokens and test sets are meant to be the paper's own.
+    pub(crate) paper_scale: bool,
+    /// When the report was made: UTC, RFC 3339, as [`utc`](super::utc) writes it.
+    pub(crate) date: String,
+    /// Version of the program.
+    pub(crate) version: String,
+    /// The command that does it all again; `None` where it cannot be told.
+    pub(crate) command: Option<String>,
+    /// Where it ran.
+    pub(crate) machine: Machine,
+    /// What it was made from.
+    pub(crate) text: Text,
+    /// What became of the documents; `None` where that part was not done.
+    pub(crate) curation: Option<Curation>,
+    /// The test sets, in the order of the paper.
+    pub(crate) test_sets: Vec<TestSet>,
+    /// The overlap of each test set with each state of the corpus.
+    pub(crate) contamination: Vec<Contamination>,
+    /// The models, each with its scores.
+    pub(crate) sizes: Vec<Size>,
+    /// What the paper printed.
+    pub(crate) paper: Vec<PaperRow>,
+    /// The overlap of its test sets with its corpus that the paper printed.
+    pub(crate) paper_overlap: Vec<PaperOverlap>,
+    /// The resolved configuration, with all that it stands for.
+    pub(crate) settings: Value,
+    /// The parts of the work, in their order.
+    pub(crate) parts: Vec<Part>,
+    /// What a reader should know before the numbers, in sentences.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// Name of the processor; `None` where the system does not tell.
+    pub(crate) processor: Option<String>,
+    /// Cores that the program could use.
+    pub(crate) cores: usize,
+    /// The instructions that the kernels of training use: `AVX-512`.
+    pub(crate) vector_kernels: String,
+    /// Memory that the program could fill, in bytes.
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// The raw text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Text {
+    /// Whose it is.
+    pub(crate) kind: TextKind,
+    /// Its folder, or what it is called.
+    pub(crate) root: String,
+    /// Documents found in it.
+    pub(crate) documents: u64,
+    /// Bytes of these documents.
+    pub(crate) bytes: u64,
+    /// Documents of them that were held out to make test sets from.
+    pub(crate) held_out_documents: u64,
+}
+
+/// Whose a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TextKind {
+    /// What the machine has anyway.
+    Machine,
+    /// What the user named.
+    Own,
+}
+
+/// What became of the documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Curation {
+    /// Documents that went in.
+    pub(crate) documents_in: u64,
+    /// Documents that were dropped, by reason, in the order in which reasons are tried.
+    pub(crate) dropped: Vec<Dropped>,
+    /// Documents of the curated corpus.
+    pub(crate) documents_kept: u64,
+    /// Tokens of the curated corpus, ends of documents among them.
+    pub(crate) tokens: u64,
+    /// Name of the tokenizer.
+    pub(crate) tokenizer: String,
+}
+
+/// Documents that were dropped for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Dropped {
+    /// The reason, as the curation's report has it.
+    pub(crate) reason: String,
+    /// Number of documents.
+    pub(crate) documents: u64,
+}
+
+/// A test set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TestSet {
+    /// Which of the paper's it is or stands for.
+    pub(crate) task: Task,
+    /// What it is called: `wikitext103`, or `demo-wikitext` for one made of the text.
+    pub(crate) name: String,
+    /// Its file.
+    pub(crate) file: String,
+    /// Whether it is the published test set, by size and count.
+    pub(crate) published: bool,
+}
+
+/// One of the paper's two zero-shot tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Task {
+    /// Word perplexity.
+    WikiText103,
+    /// Accuracy on last words.
+    Lambada,
+}
+
+/// The overlap of one test set with one state of the corpus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Contamination {
+    /// Name of the test set.
+    pub(crate) test_set: String,
+    /// The state of the corpus.
+    pub(crate) corpus: CorpusState,
+    /// The overlap by the number of words of an n-gram, ascending.
+    pub(crate) by_ngram: Vec<NGramOverlap>,
+}
+
+/// The corpus before or after curation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CorpusState {
+    /// As it was found.
+    Raw,
+    /// As the models saw it.
+    Curated,
+}
+
+/// How many n-grams of a test set are in a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NGramOverlap {
+    /// Words of an n-gram.
+    pub(crate) ngram_words: usize,
+    /// Positions of the test set at which an n-gram begins.
+    pub(crate) positions: u64,
+    /// Positions of them whose n-gram is in the corpus.
+    pub(crate) matched_positions: u64,
+    /// Different n-grams of the test set.
+    pub(crate) distinct: u64,
+    /// Different n-grams of them that are in the corpus.
+    pub(crate) matched_distinct: u64,
+}
+
+/// A model with its training and its scores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Size {
+    /// Its name, as the configuration has it.
+    pub(crate) name: String,
+    /// Name of the [`PaperRow`] that it stands beside.
+    pub(crate) paper_row: Option<String>,
+    /// Its sizes.
+    pub(crate) model: ModelShape,
+    /// Parameters, as the paper counts them: without position padding, tied embeddings once.
+    pub(crate) parameters: u64,
+    /// How it was trained.
+    pub(crate) training: Training,
+    /// Its score on the text in WikiText103's form; `None` where it was not taken.
+    pub(crate) wikitext103: Option<WikiText103>,
+    /// Its score on the passages in LAMBADA's form; `None` where it was not taken.
+    pub(crate) lambada: Option<Lambada>,
+    /// The most memory that the process had held when the size was done, in bytes.
+    pub(crate) peak_rss_bytes: Option<u64>,
+}
+
+/// The sizes of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ModelShape {
+    /// Transformer layers.
+    pub(crate) num_layers: usize,
+    /// Width.
+    pub(crate) hidden_size: usize,
+    /// Attention heads of a layer.
+    pub(crate) num_attention_heads: usize,
+    /// Tokens that the model sees at most.
+    pub(crate) seq_length: usize,
+    /// Tokens of the vocabulary, without padding.
+    pub(crate) vocab_size: usize,
+}
+
+/// How a model was trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Training {
+    /// Tokens that it has seen, repeated ones counted each time.
+    pub(crate) tokens: u64,
+    /// How often it has seen each training document, on average.
+    pub(crate) epochs: Option<f64>,
+    /// Optimizer steps.
+    pub(crate) steps: u64,
+    /// Sequences of a step.
+    pub(crate) global_batch_size: usize,
+    /// Highest learning rate.
+    pub(crate) lr: f64,
+    /// Ranks that shared a copy of the model.
+    pub(crate) tensor_parallel_size: usize,
+    /// Copies of the model.
+    pub(crate) data_parallel_size: usize,
+    /// Mean loss of the last steps, in nats a token.
+    pub(crate) final_loss: Option<f64>,
+    /// Loss on the held-out documents at the end, in nats a token.
+    pub(crate) validation_loss: Option<f64>,
+    /// Loss in training, as [`thinned`](super::thinned) leaves it.
+    pub(crate) loss_curve: Vec<CurvePoint>,
+    /// Loss on the held-out documents, each time it was taken.
+    pub(crate) validation_curve: Vec<CurvePoint>,
+    /// Wall time, in seconds, all calls together where that is known.
+    pub(crate) seconds: f64,
+}
+
+/// A score on the text in WikiText103's form; names as in the report of an evaluation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WikiText103 {
+    /// Whose rules the numbers follow.
+    pub(crate) protocol: String,
+    /// `exp(total_nll / (original_tokens - 1))`.
+    pub(crate) word_perplexity: f64,
+    /// `exp(total_nll / (tokens - 1))`.
+    pub(crate) token_perplexity: f64,
+    /// Whether a perplexity ended at `exp(20)`: it is at least that.
+    pub(crate) capped: bool,
+    /// Negative log-likelihood of all targets, in nats.
+    pub(crate) total_nll: f64,
+    /// `total_nll`, in bits, per byte of the test file.
+    pub(crate) bits_per_byte: f64,
+    /// T: tokens of the text after detokenizing and encoding.
+    pub(crate) tokens: u64,
+    /// To: space-separated pieces of the file.
+    pub(crate) original_tokens: u64,
+    /// `(T - 1) / (To - 1)`.
+    pub(crate) token_ratio: f64,
+    /// Targets scored.
+    pub(crate) targets: u64,
+    /// Tokens that a prediction sees at most.
+    pub(crate) window: usize,
+    /// Tokens between the starts of two windows.
+    pub(crate) overlap: usize,
+    /// Whether a limit left a part unscored.
+    pub(crate) partial: bool,
+    /// Wall time, in seconds.
+    pub(crate) seconds: f64,
+}
+
+/// A score on passages in LAMBADA's form; names as in the report of an evaluation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lambada {
+    /// Whose rules the numbers follow.
+    pub(crate) protocol: String,
+    /// Share of examples whose last word is right, every token of it.
+    pub(crate) strict_accuracy: f64,
+    /// Its standard error.
+    pub(crate) strict_stderr: f64,
+    /// Share of examples whose last token is right.
+    pub(crate) last_token_accuracy: f64,
+    /// Its standard error.
+    pub(crate) last_token_stderr: f64,
+    /// `exp` of the mean negative log-likelihood of a last word.
+    pub(crate) target_perplexity: f64,
+    /// Examples scored.
+    pub(crate) examples: u64,
+    /// Tokens of their last words.
+    pub(crate) label_tokens: u64,
+    /// Tokens that a prediction sees at most.
+    pub(crate) window: usize,
+    /// Whether a limit left a part unscored.
+    pub(crate) partial: bool,
+    /// Wall time, in seconds.
+    pub(crate) seconds: f64,
+}
+
+/// A part of the work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Its name, as progress has it.
+    pub(crate) name: String,
+    /// What became of it.
+    pub(crate) state: PartState,
+    /// Wall time when it was done, in seconds.
+    pub(crate) seconds: Option<f64>,
+    /// The most memory that the process had held when it was done, in bytes.
+    pub(crate) peak_rss_bytes: Option<u64>,
+}
+
+/// What became of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PartState {
+    /// Done by this call.
+    Done,
+    /// Done by an earlier call, with the same settings and input.
+    Kept,
+    /// Not done.
+    Missing,
+}
+
+impl Reproduction {
+    /// Whether a part, a score of a test set, or a part of a score is missing.
+    pub(crate) fn is_partial(&self) -> bool {
+        let has = |task| self.test_sets.iter().any(|test_set| test_set.task == task);
+        let is_incomplete = |size: &Size| {
+            let wikitext103 = size.wikitext103.as_ref().map(|it| it.partial);
+            let lambada = size.lambada.as_ref().map(|it| it.partial);
+            wikitext103.unwrap_or(has(Task::WikiText103)) || lambada.unwrap_or(has(Task::Lambada))
+        };
+        self.parts.iter().any(|part| part.state == PartState::Missing)
+            || self.sizes.iter().any(is_incomplete)
+    }
+
+    /// The test set of `task`.
+    pub(crate) fn test_set(&self, task: Task) -> Option<&TestSet> {
+        self.test_sets.iter().find(|test_set| test_set.task == task)
+    }
+}
+
+impl Training {
+    /// Training speed over the whole wall time.
+    pub(crate) fn tokens_per_second(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.tokens as f64 / self.seconds)
+    }
+}
+
+impl Lambada {
+    /// Target perplexity of a model to which all tokens of a vocabulary are alike.
+    pub(crate) fn uniform_target_perplexity(&self, vocab_size: usize) -> f64 {
+        (vocab_size as f64).powf(self.label_tokens as f64 / self.examples.max(1) as f64)
+    }
+}
+
+impl NGramOverlap {
+    /// Share of the positions whose n-gram is in the corpus; 0 where the test set has none.
+    pub(crate) fn position_share(&self) -> f64 {
+        self.matched_positions as f64 / self.positions.max(1) as f64
+    }
+
+    /// Share of the different n-grams that are in the corpus.
+    pub(crate) fn distinct_share(&self) -> f64 {
+        self.matched_distinct as f64 / self.distinct.max(1) as f64
+    }
+}
