@@ -90,6 +90,8 @@ pub(crate) struct MachineText {
     pub(crate) lambada: Option<PathBuf>,
     pub(crate) num_documents: usize,
     pub(crate) num_held_out: usize,
+    /// Bytes of all documents.
+    pub(crate) bytes: usize,
     /// Files that are not UTF-8.
     pub(crate) num_unreadable: usize,
     /// Words of the test text, as the benchmark counts them.
@@ -105,7 +107,7 @@ pub(crate) struct TextRoot {
     include: Vec<&'static str>,
     /// Whether the documents lie one folder deeper, in one that is named after a registry: its name
     /// differs between machines.
-    is_registry: bool,
+    pub(crate) is_registry: bool,
 }
 
 impl TextRoot {
@@ -180,6 +182,7 @@ pub(crate) fn prepare(
         lambada: (!passages.is_empty()).then(|| out.join(LAMBADA_FILE)),
         num_documents: documents.len() - held_out.len(),
         num_held_out: held_out.len(),
+        bytes: documents.iter().map(|document| document.text.len()).sum(),
         num_unreadable,
         test_words: if request.wikitext { test_words } else { 0 },
         num_passages: passages.len(),
