@@ -24,6 +24,30 @@ pub enum EvalError {
     /// Nothing to evaluate.
     #[error("no task is given; allowed: wikitext103, lambada")]
     NoTask,
+    /// Something that a measurement needs was not given.
+    #[error("no {what} is given: {remedy}")]
+    NothingGiven {
+        /// What.
+        what: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A part of a corpus that is given twice, and would count twice.
+    #[error("{}: is given twice as a corpus: name it once", path.display())]
+    CorpusTwice {
+        /// The file or folder, without links.
+        path: PathBuf,
+    },
+    /// Tokens that no known tokenizer turns into text.
+    #[error(
+        "{}: shards without the manifest of a data folder, which names their tokenizer, cannot be \
+         read as text; give a folder that `pipeline dedup` made, or the text itself",
+        path.display()
+    )]
+    NoTokenizer {
+        /// The folder or shard.
+        path: PathBuf,
+    },
     /// A test file could not be read.
     #[error("cannot read test file {}", path.display())]
     Read {
@@ -135,6 +159,14 @@ impl From<TrainError> for EvalError {
 }
 
 impl EvalError {
+    /// The error of reading test sets and corpora, where a request to stop is one error too.
+    pub(crate) fn of_corpus(error: corpus::CorpusError) -> Self {
+        match error {
+            corpus::CorpusError::Stopped => Self::Stopped,
+            other => Self::Corpus(other),
+        }
+    }
+
     /// The error of a line that is no example.
     pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
         Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }

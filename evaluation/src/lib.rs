@@ -10,6 +10,7 @@
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
+//! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
@@ -18,6 +19,7 @@
 pub mod batches;
 pub mod cloze;
 mod config;
+pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;

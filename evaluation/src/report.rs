@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{lambada, wikitext103};
+use crate::{contamination, lambada, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,6 +54,8 @@ pub enum Measured {
     WikiText103(wikitext103::Measured),
     /// Accuracy on the last words of passages in LAMBADA's form.
     Lambada(lambada::Measured),
+    /// How much of a test set stands in a corpus.
+    Contamination(Box<contamination::Measured>),
 }
 
 /// The table: per task its metrics, counts and settings, a value a line.
@@ -84,6 +86,9 @@ impl fmt::Display for TaskResult {
             if let Some(Value::Object(entries)) = fields.get(section) {
                 write_section(formatter, section, entries)?;
             }
+        }
+        if let Measured::Contamination(measured) = &self.measured {
+            write!(formatter, "{}", contamination::Tables(measured))?;
         }
         writeln!(formatter, "  {:<9} {:.1} s", "time", self.seconds)
     }

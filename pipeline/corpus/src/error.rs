@@ -140,6 +140,15 @@ pub enum CorpusError {
     )]
     BrokenFile(Box<BrokenFile>),
 
+    /// A test set that cannot be used.
+    #[error("test set {}: {problem}", path.display())]
+    TestSet {
+        /// The file, folder or glob.
+        path: PathBuf,
+        /// What is wrong with it, and the remedy.
+        problem: String,
+    },
+
     /// A folder or glob in which a source finds no file.
     #[error("{}: {problem}. {remedy}", path.display())]
     NoFiles {

@@ -16,8 +16,8 @@
 //!    document; [`verify()`] holds it, or a foreign shard, against all that is known of it, and
 //!    [`merge()`] makes one of several.
 //!
-//! Beside the road stand [`NormalizedText`] and its n-grams, by which test sets are compared with a
-//! corpus, and the [`Observer`] that long work reports to, and what the [`machine`] gives it.
+//! Beside the road stand a [`test_set`] and the [n-grams](ngram) by which it is compared with a
+//! corpus, the [`Observer`] that long work reports to, and what the [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
@@ -42,6 +42,7 @@
 //! No tensor, no filter, and no output to a terminal: `training` and `curation` build on this
 //! crate, and the program prints.
 
+mod byte_classes;
 mod data_folder;
 mod document;
 mod error;
@@ -49,14 +50,17 @@ mod foreign_shard;
 pub mod machine;
 mod mapped;
 mod merge;
-mod ngram;
+pub mod ngram;
 mod observer;
 mod pending_file;
 pub mod reader;
 pub mod shard;
+pub mod test_set;
 pub mod tokenizer;
 mod verify;
+mod word_hash;
 
+pub use byte_classes::ByteClasses;
 pub use data_folder::{
     DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
     SHARD, SourceSpan, TokenizerIdentity, Workplace,
@@ -69,3 +73,4 @@ pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
 pub use pending_file::{FilePrefix, FileSummary, PendingFile, sync_folder};
 pub use verify::{ShardCheck, shards_at, verify};
+pub use word_hash::{hash_ascii_word, hash_lower_case_word};

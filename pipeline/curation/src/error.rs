@@ -215,6 +215,20 @@ impl CurationError {
         }
     }
 
+    /// The error of a test set that cannot be used.
+    pub(crate) fn test_set(path: &Path, problem: String) -> Self {
+        Self::TestSet { path: path.to_owned(), problem }
+    }
+
+    /// The error of reading a test set.
+    pub(crate) fn of_test_sets(error: CorpusError) -> Self {
+        match error {
+            CorpusError::TestSet { path, problem } => Self::TestSet { path, problem },
+            CorpusError::Stopped => Self::Stopped { stages: None },
+            other => Self::Corpus(other),
+        }
+    }
+
     /// Maker of [`CurationError::StageFile`] values for `map_err`.
     pub(crate) fn stage_file(path: &Path) -> impl FnOnce(ArrowError) -> Self {
         move |source| Self::StageFile { path: path.to_owned(), source }

@@ -1,40 +1,11 @@
-//! Hashes of words and of runs of words: what shingles and the search for test data are made of.
+//! Hashes of runs of words: what shingles and the search for test data are made of.
 //!
-//! A word's hash is built byte by byte while the text is scanned, without a copy of the word. The
-//! hash of a run of words is a polynomial in [`K`] over theirs, rolled from one run to the next, so
-//! that its cost does not depend on its length.
+//! The hash of a run of words is a polynomial in [`K`] over theirs, rolled from one run to the next,
+//! so that its cost does not depend on its length.
 
 /// Multiplier of the word hash and of the polynomial over word hashes; `K ≡ 3 mod 8`, so that
 /// exchanging two words of a run of five loses at most four of the 64 bits that tell the two apart.
 pub(crate) const K: u64 = 0x9E37_79B9_7F4A_7C13;
-
-/// A word hash in the making.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WordState(u64);
-
-impl WordState {
-    /// The state before the first byte. No word has it.
-    pub(crate) const EMPTY: Self = Self(0x27D4_EB2F_1656_67C5);
-
-    /// Adds a byte.
-    #[inline]
-    pub(crate) fn absorb(self, byte: u8) -> Self {
-        Self((self.0 ^ u64::from(byte)).wrapping_mul(K))
-    }
-
-    /// Ends the word: its hash, if it has a byte. Leaves an empty state.
-    #[inline]
-    pub(crate) fn end_word(&mut self) -> Option<u64> {
-        let word = std::mem::replace(self, Self::EMPTY);
-        (word != Self::EMPTY).then(|| mix(word.0))
-    }
-}
-
-/// The hash of a word given by its bytes.
-#[cfg(test)]
-pub(crate) fn hash_word(bytes: impl Iterator<Item = u8>) -> u64 {
-    mix(bytes.fold(WordState::EMPTY, WordState::absorb).0)
-}
 
 /// The hash of a whole text of few words; differs from that of any run of words.
 pub(crate) fn hash_short_text(words: &[u64]) -> u64 {
@@ -79,6 +50,8 @@ pub(crate) fn mix(mut value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use corpus::hash_ascii_word;
+
     use super::*;
 
     #[test]
@@ -106,7 +79,7 @@ mod tests {
             words_to_runs(&mut words, length);
             words[0]
         };
-        let [a, b] = [hash_word(b"a".iter().copied()), hash_word(b"b".iter().copied())];
+        let [a, b] = [hash_ascii_word(b"a", 0, 1), hash_ascii_word(b"b", 0, 1)];
         assert_ne!(run(vec![a, b]), run(vec![b, a]));
         assert_ne!(run(vec![a, a]), run(vec![a]));
         assert_ne!(run(vec![a, b]), hash_short_text(&[a, b]));

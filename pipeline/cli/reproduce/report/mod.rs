@@ -8,10 +8,17 @@
 //! The modules below know nothing of the rest of the program. Tests include them as they are, since
 //! the program itself is no library.
 
+mod chart;
+mod csv;
 mod curve;
 mod date;
 mod facts;
+mod figures;
+mod numerals;
+mod page;
 mod paper;
+mod sentences;
+mod table;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +45,9 @@ pub(crate) struct ReproductionReport {
     pub(crate) trends: Vec<Trend>,
     /// For each row of the paper's and each of its metrics, how our value stands to it.
     pub(crate) comparisons: Vec<Comparison>,
+    /// What a reader should know before the numbers, in sentences: the warnings of the parts, and
+    /// what the numbers themselves give reason for.
+    pub(crate) cautions: Vec<String>,
 }
 
 impl ReproductionReport {
@@ -48,6 +58,7 @@ impl ReproductionReport {
             partial: found.is_partial(),
             trends: Metric::ALL.iter().map(|&metric| Trend::of(metric, &found.sizes)).collect(),
             comparisons: Comparison::all(&found.paper, &found.sizes, &found.test_sets),
+            cautions: found.cautions(),
             found,
         }
     }

@@ -141,7 +141,7 @@ impl Metric {
     }
 
     /// The paper's value; it prints no others.
-    fn of_paper(self, row: &PaperRow) -> Option<f64> {
+    pub(super) fn of_paper(self, row: &PaperRow) -> Option<f64> {
         match self {
             Self::ValidationLoss | Self::TargetPerplexity => None,
             Self::WordPerplexity => row.word_perplexity,

@@ -1,7 +1,7 @@
 //! Keeping test data out of the corpus.
 //!
 //! A test set is cut into items: the articles of a text in WikiText's form, the records of a
-//! JSONL or Parquet benchmark (`test_set`). A document goes for the first of these rules that is on
+//! JSONL or Parquet benchmark ([`corpus::test_set`]). A document goes for the first of these rules that is on
 //! and applies:
 //!
 //! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its
@@ -29,13 +29,13 @@ mod ngram_index;
 mod overlap;
 mod report;
 mod screen;
-mod sorted_hashes;
-mod test_set;
 mod title;
 
 use std::mem;
 use std::path::PathBuf;
 
+pub use corpus::test_set::TestItem;
+use corpus::test_set::{SettingNames, TestSets};
 use corpus::{FileSummary, Observer};
 use serde::{Deserialize, Serialize};
 
@@ -45,12 +45,17 @@ use ngram_index::{Matches, NGramIndex};
 pub use overlap::{ItemOverlap, OverlapReport, Seen, TestSetOverlap};
 pub(crate) use report::EXAMPLES_SHOWN;
 pub use report::{ContaminationCounts, ContaminationExample, ContaminationReport};
-pub use test_set::TestItem;
-use test_set::TestSets;
 use title::TitleIndex;
 
 use crate::CurationError;
 use crate::filter::DropReason;
+
+/// What a configuration calls the settings that messages about test sets speak of.
+const SETTINGS: SettingNames = SettingNames {
+    test_sets: "decontamination.test_sets",
+    list: "test_sets",
+    text_key: "decontamination.text_key",
+};
 
 /// The test sets, and the rules by which a document counts as a part of them.
 pub struct Decontamination {
@@ -135,9 +140,9 @@ impl Decontamination {
         config: &DecontaminationConfig,
         observer: &dyn Observer,
     ) -> Result<Self, CurationError> {
-        let mut test_sets = TestSets::default();
+        let mut test_sets = TestSets::new(SETTINGS);
         for path in &config.test_sets {
-            test_sets.add(path, &config.text_key, observer)?;
+            test_sets.add(path, &config.text_key, observer).map_err(CurationError::of_test_sets)?;
         }
         let TestSets { contents, null_records, files, .. } = test_sets;
         let article = config.article.as_ref().map(|rule| rule.ngram_words.get());
@@ -153,7 +158,7 @@ impl Decontamination {
         if titles.as_ref().is_some_and(|titles| titles.usable() == 0) {
             let problem = "no test set has a level-1 heading without <unk>, so the rule title would \
                            find nothing. Leave [decontamination.title] out";
-            return Err(test_set::fault(&config.test_sets[0], problem.to_owned()));
+            return Err(CurationError::test_set(&config.test_sets[0], problem.to_owned()));
         }
         Ok(Self { items, indexes, article, ngram, titles, null_records, files })
     }

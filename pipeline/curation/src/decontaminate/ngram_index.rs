@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
+use corpus::ngram::SortedHashes;
+use corpus::test_set::TestItem;
 use corpus::{NormalizedText, Observer};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::screen::{Screen, push_word_ends};
-use super::sorted_hashes::SortedHashes;
-use super::test_set::{self, TestItem};
 use crate::CurationError;
 use crate::stop::stop_if_asked;
 
@@ -117,7 +117,7 @@ impl NGramIndex {
                     "no item has the {words} words of an n-gram, so nothing would be found. Set a \
                      lower ngram_words, or name another file in test_sets"
                 );
-                return Err(test_set::fault(of_file[0].0, problem));
+                return Err(CurationError::test_set(of_file[0].0, problem));
             }
         }
         Ok(())

@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use corpus::test_set::TestItem;
 use serde::{Deserialize, Serialize};
 
 use super::Decontamination;
 use super::config::Rule;
 use super::ngram_index::{ItemNGrams, Matches, NGramIndex, distinct};
-use super::test_set::TestItem;
 
 /// Items of a test set that a report shows.
 const ITEMS_SHOWN: usize = 100;

@@ -1,12 +1,13 @@
 //! A quick look where a text shares n-grams with the test sets at all; nearly all texts of a corpus
 //! share none.
 //!
-//! It scans a text once, byte by byte, where the comparison proper copies the text's words and
-//! hashes each n-gram by itself, at a fraction of the speed. It errs on one side only: a shared
-//! n-gram is always noticed.
+//! It scans a text once, where the comparison proper copies the text's words and hashes each n-gram
+//! by itself, at a fraction of the speed. It errs on one side only: a shared n-gram is always
+//! noticed.
 
-use super::sorted_hashes::SortedHashes;
-use crate::word_hash::{WordState, words_to_runs};
+use corpus::ngram::{SortedHashes, for_each_word};
+
+use crate::word_hash::words_to_runs;
 
 /// Bits of the first test for each n-gram of the test sets: one in 16 others passes it.
 const BITS_PER_HASH: usize = 16;
@@ -71,72 +72,12 @@ pub(super) fn push_word_hashes(text: &str, out: &mut Vec<u64>) {
 
 /// Pushes where each of these words ends, in bytes of the text.
 pub(super) fn push_word_ends(text: &str, out: &mut Vec<usize>) {
-    for_each_word(text, |_, end| out.push(end));
-}
-
-#[inline]
-fn for_each_word(text: &str, mut take: impl FnMut(u64, usize)) {
-    let bytes = text.as_bytes();
-    let mut word = WordState::EMPTY;
-    let mut end_at = |word: &mut WordState, end| {
-        if let Some(hash) = word.end_word() {
-            take(hash, end);
-        }
-    };
-    for (at, &byte) in bytes.iter().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' => word = word.absorb(byte),
-            b'A'..=b'Z' => word = word.absorb(byte | 0x20),
-            // The two characters beyond ASCII whose lower case has a letter of ASCII, by their
-            // first byte.
-            0xC4 | 0xE2 => match text[at..].chars().next() {
-                Some('\u{212A}') => word = word.absorb(b'k'),
-                Some('\u{130}') => {
-                    word = word.absorb(b'i');
-                    end_at(&mut word, at + '\u{130}'.len_utf8());
-                }
-                _ => end_at(&mut word, at),
-            },
-            // A later byte of a character, the Kelvin sign among them, neither continues nor ends a
-            // word.
-            0x80..0xC0 => {}
-            _ => end_at(&mut word, at),
-        }
-    }
-    end_at(&mut word, text.len());
+    for_each_word(text, |_, span| out.push(span.end));
 }
 
 #[cfg(test)]
 mod tests {
-    use corpus::NormalizedText;
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::word_hash::hash_word;
-
-    fn has_the_words_of_normalized_text(text: &str) -> bool {
-        let (mut hashes, mut ends) = (Vec::new(), Vec::new());
-        push_word_hashes(text, &mut hashes);
-        push_word_ends(text, &mut ends);
-        let normalized = NormalizedText::new(text);
-        let words = normalized.joined().split(' ').filter(|word| !word.is_empty());
-        let places: Vec<usize> = normalized.ngrams(1).map(|word| word.span.end).collect();
-        hashes == words.map(|word| hash_word(word.bytes())).collect::<Vec<_>>() && ends == places
-    }
-
-    #[test]
-    fn only_two_characters_beyond_ascii_have_ascii_letters_in_lower_case() {
-        for character in '\u{80}'..=char::MAX {
-            assert!(has_the_words_of_normalized_text(&format!("a{character}b")), "{character:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn words_are_those_of_the_comparison_proper(text in "([a-cA-C0-2]{1,3}|[ -~]|[İKßé“Ā-ſ]|\\PC){0,40}") {
-            prop_assert!(has_the_words_of_normalized_text(&text));
-        }
-    }
 
     #[test]
     fn a_shared_n_gram_is_noticed_where_it_stands() {

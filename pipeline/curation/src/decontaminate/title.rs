@@ -11,9 +11,8 @@
 
 use std::collections::HashMap;
 
+use corpus::test_set::TestItem;
 use unicode_normalization::UnicodeNormalization;
-
-use super::test_set::TestItem;
 
 /// The word that WikiText writes for every word outside its vocabulary.
 const UNKNOWN: &str = "<unk>";

@@ -12,7 +12,6 @@
 
 mod bands;
 mod buckets;
-mod byte_classes;
 mod candidate_list;
 mod candidates;
 mod document_set;

@@ -12,14 +12,12 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use corpus::reader::{
+use crate::observer::{Observer, stop_if_asked};
+use crate::reader::{
     Item, JsonlConfig, OnBadLine, ParquetConfig, ReadPolicy, Reject, RejectReason, SourceConfig,
     SourceFormat, Sources, TextTreeConfig,
 };
-use corpus::{CorpusError, Document, FileSummary, Observer};
-
-use crate::CurationError;
-use crate::stop::stop_if_asked;
+use crate::{CorpusError, Document, FileSummary};
 
 /// An item of a test set: an article, or a record of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,35 +40,61 @@ impl TestItem {
     }
 }
 
+/// What the user calls the settings by which test sets are given, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingNames {
+    /// The list of test sets, from the top of the configuration.
+    pub test_sets: &'static str,
+    /// The same in the words that a file is named with.
+    pub list: &'static str,
+    /// The key of the text.
+    pub text_key: &'static str,
+}
+
 /// All test sets of a run.
-#[derive(Debug, Default)]
-pub(super) struct TestSets {
+#[derive(Debug)]
+pub struct TestSets {
     /// The items with their texts, in the order of the files. An article's text begins with its
     /// heading.
-    pub(super) contents: Vec<(TestItem, String)>,
+    pub contents: Vec<(TestItem, String)>,
     /// Number of records whose text is null, for each test set that has some.
-    pub(super) null_records: Vec<(PathBuf, u64)>,
+    pub null_records: Vec<(PathBuf, u64)>,
     /// Size and checksum of each file, in the order in which they are read.
-    pub(super) files: Vec<(PathBuf, FileSummary)>,
+    pub files: Vec<(PathBuf, FileSummary)>,
     /// The path under which each file was met first, by its path without links.
     met: HashMap<PathBuf, PathBuf>,
+    names: SettingNames,
 }
 
 impl TestSets {
+    /// No test set yet; messages speak of settings by `names`.
+    #[must_use]
+    pub fn new(names: SettingNames) -> Self {
+        Self {
+            contents: Vec::new(),
+            null_records: Vec::new(),
+            files: Vec::new(),
+            met: HashMap::new(),
+            names,
+        }
+    }
+
     /// Reads one more test set.
     ///
     /// # Errors
     ///
-    /// [`CurationError::TestSet`] for a path that cannot be read, that was read before, that is
-    /// empty, or in which a record or the encoding is faulty.
-    pub(super) fn add(
+    /// [`CorpusError::TestSet`] for a path that cannot be read, that was read before, that is
+    /// empty, or in which a record or the encoding is faulty; [`CorpusError::Stopped`] where the
+    /// observer asks to stop.
+    pub fn add(
         &mut self,
         path: &Path,
         text_key: &str,
         observer: &dyn Observer,
-    ) -> Result<(), CurationError> {
-        let problem = |error| fault(path, problem_of(path, error));
-        let source = source(path, text_key).map_err(problem)?;
+    ) -> Result<(), CorpusError> {
+        let names = self.names;
+        let problem = |error| fault(path, problem_of(path, error, names));
+        let source = source_of(path, text_key).map_err(problem)?;
         let is_text = matches!(source.format, SourceFormat::Text(_));
         // Replaced characters are an error here too, of which the text then tells the line.
         let on_bad_line = if is_text { OnBadLine::Replace } else { OnBadLine::Fail };
@@ -101,7 +125,7 @@ impl TestSets {
         let files_with_text: HashSet<&Path> = texts.map(|(item, _)| &*item.file).collect();
         if let Some(empty) = files.iter().find(|file| !files_with_text.contains(&***file)) {
             let file = other_file(path, empty);
-            let problem = format!("{file}it is empty. Name another file in test_sets");
+            let problem = format!("{file}it is empty. Name another file in {}", names.list);
             return Err(fault(path, problem));
         }
         if null_records > 0 {
@@ -111,10 +135,9 @@ impl TestSets {
     }
 
     /// Refuses a file that was read before, whose items would all be there twice.
-    fn check_unmet(&mut self, sources: &Sources) -> Result<(), CurationError> {
+    fn check_unmet(&mut self, sources: &Sources) -> Result<(), CorpusError> {
         for file in sources.files() {
-            let identity =
-                file.path.canonicalize().map_err(CurationError::io("read", file.path))?;
+            let identity = file.path.canonicalize().map_err(CorpusError::io("read", file.path))?;
             if let Some(first) = self.met.insert(identity, file.path.to_owned()) {
                 let under = if first == file.path {
                     String::new()
@@ -138,20 +161,27 @@ impl TestSets {
 
     fn add_articles(&mut self, document: Document) {
         let file = document.provenance.file;
-        self.contents.extend(articles(&document.text).into_iter().map(|(line, title, text)| {
-            let title = title.map(str::to_owned);
-            (TestItem { file: Arc::clone(&file), line, title, id: None }, text.to_owned())
+        self.contents.extend(articles(&document.text).into_iter().map(|article| {
+            let Article { line, title, text } = article;
+            let (file, title) = (Arc::clone(&file), title.map(str::to_owned));
+            (TestItem { file, line, title, id: None }, text.to_owned())
         }));
     }
 }
 
-/// Maker of [`CurationError::TestSet`] values.
-pub(super) fn fault(path: &Path, problem: String) -> CurationError {
-    CurationError::TestSet { path: path.to_owned(), problem }
+/// Maker of [`CorpusError::TestSet`] values.
+fn fault(path: &Path, problem: String) -> CorpusError {
+    CorpusError::TestSet { path: path.to_owned(), problem }
 }
 
-/// The source that a path stands for; a file whose name stands for no form is text.
-fn source(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
+/// The source that a path stands for; a file whose name stands for no form is text. The text of
+/// records stands under `text_key`.
+///
+/// # Errors
+///
+/// A path that does not exist or holds no file, a folder that holds several forms, and a file of
+/// unknown form in one.
+pub fn source_of(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
     let text = || SourceFormat::Text(TextTreeConfig::default());
     let source = match SourceConfig::detect(path) {
         Err(CorpusError::UnreadForm { .. }) if path.is_file() => SourceConfig::new(path, text()),
@@ -169,14 +199,14 @@ fn source(path: &Path, text_key: &str) -> Result<SourceConfig, CorpusError> {
 }
 
 /// What is wrong with a test set, without its name, and the remedy.
-fn problem_of(path: &Path, error: CorpusError) -> String {
+fn problem_of(path: &Path, error: CorpusError, names: SettingNames) -> String {
     match error {
         CorpusError::BadRecord(reject) => {
             let Reject { provenance, byte_offset, reason, .. } = &*reject;
             let file = other_file(path, &provenance.file);
             let line = provenance.line.unwrap_or(1);
             let remedy = match reason {
-                RejectReason::MissingKey { .. } => ". Set decontamination.text_key".to_owned(),
+                RejectReason::MissingKey { .. } => format!(". Set {}", names.text_key),
                 _ => format!(" (byte {byte_offset}). Mend or remove the line"),
             };
             format!("{file}line {line}: {reason}{remedy}")
@@ -185,16 +215,21 @@ fn problem_of(path: &Path, error: CorpusError) -> String {
             format!("{}. Get the file anew", without_name(path, broken.to_string()))
         }
         CorpusError::Io { action, source, path: file } => format!(
-            "{}cannot {action} it: {source}. Check decontamination.test_sets",
-            other_file(path, &file)
+            "{}cannot {action} it: {source}. Check {}",
+            other_file(path, &file),
+            names.test_sets
         ),
         CorpusError::UnreadForm { path: file, found, .. } => format!(
-            "{}{found}. In a folder or glob a name must say the form: name the file by itself in \
-             test_sets, or select others with a glob",
-            other_file(path, &file)
+            "{}{found}. In a folder or glob a name must say the form: name the file by itself in {}, \
+             or select others with a glob",
+            other_file(path, &file),
+            names.list
         ),
         CorpusError::MixedForms { held, .. } => {
-            format!("it holds files of several forms: {held}. Name each in test_sets by itself")
+            format!(
+                "it holds files of several forms: {held}. Name each in {} by itself",
+                names.list
+            )
         }
         other => without_name(path, other.to_string()),
     }
@@ -221,11 +256,24 @@ fn without_name(path: &Path, message: String) -> String {
     message.strip_prefix(&name).map_or_else(|| message.clone(), str::to_owned)
 }
 
-/// Cuts a text at its level-1 headings: line, title and content (heading included) of each article.
+/// An article of a text in WikiText's form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Article<'t> {
+    /// Line of the heading, counted from 1; 1 for text before the first heading.
+    pub line: u64,
+    /// The heading without its marks; `None` for text before the first heading.
+    pub title: Option<&'t str>,
+    /// The text, heading included.
+    pub text: &'t str,
+}
+
+/// Cuts a text at its level-1 headings. Text before the first that is no more than white space is
+/// no article; the others follow one another without a gap.
 ///
 /// A heading stands between blank lines. An article may hold an equation that its line breaks
 /// make look like one (` = 1 rad / s and a nominal impedance k = `).
-fn articles(text: &str) -> Vec<(u64, Option<&str>, &str)> {
+#[must_use]
+pub fn articles(text: &str) -> Vec<Article<'_>> {
     let mut starts = vec![(0, 1, None)];
     let mut lines = text.split_inclusive('\n').zip(1_u64..).peekable();
     let (mut offset, mut follows_blank) = (0, true);
@@ -244,8 +292,8 @@ fn articles(text: &str) -> Vec<(u64, Option<&str>, &str)> {
     starts
         .iter()
         .zip(ends)
-        .map(|(&(start, line, title), end)| (line, title, &text[start..end]))
-        .filter(|(_, title, content)| title.is_some() || !content.trim().is_empty())
+        .map(|(&(start, line, title), end)| Article { line, title, text: &text[start..end] })
+        .filter(|it| it.title.is_some() || !it.text.trim().is_empty())
         .collect()
 }
 
@@ -260,9 +308,14 @@ fn level_1_title(line: &str) -> Option<&str> {
 mod tests {
     use std::io::Write;
 
-    use corpus::Silent;
-
     use super::*;
+    use crate::Silent;
+
+    const NAMES: SettingNames = SettingNames {
+        test_sets: "decontamination.test_sets",
+        list: "test_sets",
+        text_key: "decontamination.text_key",
+    };
 
     fn read_as(name: &str, content: &[u8]) -> Result<Vec<(TestItem, String)>, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -274,7 +327,7 @@ mod tests {
     }
 
     fn contents_of(path: &Path) -> Result<Vec<(TestItem, String)>, String> {
-        let mut test_sets = TestSets::default();
+        let mut test_sets = TestSets::new(NAMES);
         test_sets.add(path, "text", &Silent).map_err(|error| error.to_string())?;
         Ok(test_sets.contents)
     }
@@ -421,7 +474,7 @@ mod tests {
         let [file, link] = ["a.tokens", "b.tokens"].map(|name| folder.path().join(name));
         std::fs::write(&file, "one two").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let mut test_sets = TestSets::default();
+        let mut test_sets = TestSets::new(NAMES);
         test_sets.add(&file, "text", &Silent).unwrap();
         let same = test_sets.add(&file, "text", &Silent).unwrap_err().to_string();
         assert!(same.ends_with("read already. Its items would be there twice: name it once"));

@@ -8,9 +8,22 @@
 //!
 //! Source: Radford et al., *Language Models are Unsupervised Multitask Learners* (2019), section 4,
 //! whose measure of overlap Megatron-LM repeats.
+//!
+//! - [`NormalizedText`]: the words of a text, and its n-grams one by one;
+//! - [`for_each_word`]: the same words as hashes, many times as fast;
+//! - [`NGramDictionary`]: the n-grams of some texts, and the search for them in others, without even
+//!   the chance of a false match;
+//! - [`SortedHashes`]: a set of hashes that numbers them.
+
+mod dictionary;
+mod sorted_hashes;
+mod words;
 
 use std::ops::Range;
 
+pub use dictionary::{FoundNGram, NGramDictionary, NGramWindow};
+pub use sorted_hashes::{Hash, SortedHashes};
+pub use words::for_each_word;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// A text reduced to its words.

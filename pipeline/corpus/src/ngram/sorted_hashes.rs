@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 /// A hash of evenly spread bits.
-pub(super) trait Hash: Copy + Ord + Send {
+pub trait Hash: Copy + Ord + Send {
     /// Its upper 32 bits.
     fn upper(self) -> u32;
 }
@@ -26,7 +26,8 @@ impl Hash for u128 {
 }
 
 /// Distinct hashes, each with a number: its place in ascending order.
-pub(super) struct SortedHashes<H> {
+#[derive(Debug)]
+pub struct SortedHashes<H> {
     hashes: Vec<H>,
     /// For each value of the upper bits, and for one more, the number of hashes below it.
     starts: Vec<u32>,
@@ -36,7 +37,8 @@ pub(super) struct SortedHashes<H> {
 
 impl<H: Hash> SortedHashes<H> {
     /// The distinct ones of some hashes, fewer than 2^32.
-    pub(super) fn new(mut hashes: Vec<H>) -> Self {
+    #[must_use]
+    pub fn new(mut hashes: Vec<H>) -> Self {
         hashes.par_sort_unstable();
         hashes.dedup();
         hashes.shrink_to_fit();
@@ -56,17 +58,26 @@ impl<H: Hash> SortedHashes<H> {
     }
 
     /// Number of hashes.
-    pub(super) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.hashes.len()
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
     /// The hashes, ascending.
-    pub(super) fn as_slice(&self) -> &[H] {
+    #[must_use]
+    pub fn as_slice(&self) -> &[H] {
         &self.hashes
     }
 
     /// The number of a hash, where it is one of these.
-    pub(super) fn number(&self, hash: H) -> Option<u32> {
+    #[must_use]
+    pub fn number(&self, hash: H) -> Option<u32> {
         let bits = (hash.upper() >> self.shift) as usize;
         let (start, end) = (self.starts[bits], self.starts[bits + 1]);
         let place = self.hashes[start as usize..end as usize].binary_search(&hash).ok()?;
@@ -81,7 +92,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::word_hash::mix;
 
     proptest! {
         #[test]
@@ -90,7 +100,7 @@ mod tests {
             few in any::<bool>(),
         ) {
             // Evenly spread ones, and ones of which all the upper bits are equal.
-            let hash = |seed| if few { seed } else { mix(seed) };
+            let hash = |seed: u64| if few { seed } else { seed.wrapping_mul(0x9E37_79B9_7F4A_7C13) };
             let sorted = SortedHashes::new(seeds.iter().map(|&seed| hash(seed)).collect());
             let distinct: BTreeSet<u64> = seeds.iter().map(|&seed| hash(seed)).collect();
             prop_assert!(sorted.as_slice().iter().eq(&distinct));

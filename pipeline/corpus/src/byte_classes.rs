@@ -6,16 +6,20 @@
 
 /// Classes of 64 bytes; the lowest bit stands for the first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ByteClasses {
-    /// ASCII letters, digits and `_`.
-    pub(super) word: u64,
+pub struct ByteClasses {
+    /// ASCII letters and digits.
+    pub alphanumeric: u64,
+    /// The character `_`.
+    pub underscore: u64,
     /// Bytes of characters beyond ASCII.
-    pub(super) beyond_ascii: u64,
+    pub beyond_ascii: u64,
 }
 
 impl ByteClasses {
+    /// The classes of the bytes of `block`.
     #[inline]
-    pub(super) fn of(block: &[u8; 64]) -> Self {
+    #[must_use]
+    pub fn of(block: &[u8; 64]) -> Self {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: SSE2 is part of x86-64.
         return unsafe { Self::of_sse2(block) };
@@ -32,7 +36,7 @@ impl ByteClasses {
             _mm_or_si128, _mm_set1_epi8, _mm_sub_epi8,
         };
 
-        let mut classes = Self { word: 0, beyond_ascii: 0 };
+        let mut classes = Self { alphanumeric: 0, underscore: 0, beyond_ascii: 0 };
         for (number, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
             // SAFETY: 16 bytes are read from an array of 16, at any alignment.
             let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>()) };
@@ -44,9 +48,9 @@ impl ByteClasses {
             let letter = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), b'a', 25);
             let digit = within(bytes, b'0', 9);
             let underscore = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'_' as i8));
-            let word = _mm_or_si128(_mm_or_si128(letter, digit), underscore);
             let bits = |mask: __m128i| u64::from(_mm_movemask_epi8(mask) as u16) << (16 * number);
-            classes.word |= bits(word);
+            classes.alphanumeric |= bits(_mm_or_si128(letter, digit));
+            classes.underscore |= bits(underscore);
             classes.beyond_ascii |= bits(bytes);
         }
         classes
@@ -59,7 +63,7 @@ impl ByteClasses {
         const ONES: u64 = 0x0101_0101_0101_0101;
         const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
-        let mut classes = Self { word: 0, beyond_ascii: 0 };
+        let mut classes = Self { alphanumeric: 0, underscore: 0, beyond_ascii: 0 };
         for (number, bytes) in block.as_chunks::<8>().0.iter().enumerate() {
             let bytes = u64::from_le_bytes(*bytes);
             let ascii = bytes & !HIGHEST;
@@ -68,12 +72,14 @@ impl ByteClasses {
             let within =
                 |bytes: u64, low: u8, high: u8| at_least(bytes, low) & !at_least(bytes, high + 1);
             let letter = within(ascii | (ONES * 0x20), b'a', b'z');
-            let word = letter | within(ascii, b'0', b'9') | within(ascii, b'_', b'_');
+            let alphanumeric = letter | within(ascii, b'0', b'9');
+            let underscore = within(ascii, b'_', b'_');
             // Collects the highest bits: the factor brings the one of byte n to bit 56 + n.
             let bits = |mask: u64| {
                 ((mask & HIGHEST) >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56 << (8 * number)
             };
-            classes.word |= bits(word & !bytes);
+            classes.alphanumeric |= bits(alphanumeric & !bytes);
+            classes.underscore |= bits(underscore & !bytes);
             classes.beyond_ascii |= bits(bytes);
         }
         classes
@@ -89,7 +95,8 @@ mod tests {
             block.iter().rev().fold(0, |bits, &byte| bits << 1 | u64::from(is_in(byte)))
         };
         ByteClasses {
-            word: bits(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+            alphanumeric: bits(|byte| byte.is_ascii_alphanumeric()),
+            underscore: bits(|byte| byte == b'_'),
             beyond_ascii: bits(|byte| !byte.is_ascii()),
         }
     }

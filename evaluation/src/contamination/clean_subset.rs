@@ -1,0 +1,172 @@
+//! A model's score on the items of a test set that the corpus does not hold, beside its score on all
+//! of them.
+
+use serde::Serialize;
+
+use super::test_items::ItemShare;
+use crate::report::TaskResult;
+
+/// Largest mean loss that a perplexity is computed from, as in the task itself.
+const MAX_MEAN_LOSS: f64 = 20.0;
+
+/// The scores of one model on a test set and on parts of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CleanSubsets {
+    /// The task that scored.
+    pub task: String,
+    /// Why there are no scores by item, where there are none.
+    pub problem: Option<String>,
+    /// The whole test set, then ever cleaner parts of it.
+    pub subsets: Vec<CleanSubset>,
+}
+
+/// A part of a test set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CleanSubset {
+    /// Which items are in it.
+    pub items_with: String,
+    /// Share of an item's n-grams below which it is in: 0 for those without any, `None` for all.
+    pub matched_share_below: Option<f64>,
+    /// Number of items.
+    pub items: u64,
+    /// Tokens that were predicted in them.
+    pub targets: u64,
+    /// The score; `None` where no item is in it.
+    pub score: Option<SubsetScore>,
+}
+
+/// How well a model did on some items, in the metrics of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SubsetScore {
+    /// Of articles.
+    Text(TextScore),
+    /// Of passages whose last word was guessed.
+    Cloze(ClozeScore),
+}
+
+/// The perplexities of some articles, as WikiText103 defines them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TextScore {
+    /// `exp` of the losses over the original words.
+    pub word_perplexity: f64,
+    /// `exp` of the losses over the tokens.
+    pub token_perplexity: f64,
+    /// The sum of the losses.
+    pub total_nll: f64,
+}
+
+/// The accuracies on some passages, as LAMBADA defines them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClozeScore {
+    /// Share of the passages with every token of the last word right.
+    pub strict_accuracy: f64,
+    /// Share of the passages with the last token right.
+    pub last_token_accuracy: f64,
+    /// `exp` of the mean over the passages of the last word's loss.
+    pub target_perplexity: f64,
+}
+
+/// How one item was scored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ItemScore {
+    /// Line of the heading or record.
+    pub(super) line: u64,
+    pub(super) targets: u64,
+    pub(super) nll: f64,
+    pub(super) kind: ItemKind,
+}
+
+/// What an item's score counts beside losses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ItemKind {
+    /// An article of so many original words.
+    Article { words: u64 },
+    /// A passage, and whether it was guessed.
+    Passage { strict: bool, last_token: bool },
+}
+
+/// What an item must be to belong to a subset.
+type Rule = fn(&ItemShare) -> bool;
+
+/// The subsets: what is told of them, the limit and the rule.
+const SUBSETS: [(&str, Option<f64>, Rule); 4] = [
+    ("all", None, |_| true),
+    ("under 80% matched", Some(0.8), |it| it.ngrams == 0 || 5 * it.matched < 4 * it.ngrams),
+    ("under 20% matched", Some(0.2), |it| it.ngrams == 0 || 5 * it.matched < it.ngrams),
+    ("no n-gram matched", Some(0.0), |it| it.matched == 0),
+];
+
+impl CleanSubsets {
+    /// The scores of the subsets of a test set that was `scored`, given how much of each item was
+    /// seen.
+    pub(super) fn of(scored: &TaskResult, shares: &[ItemShare]) -> Self {
+        let _ = shares;
+        Self::without_items(&scored.task, "the task has no scores of single items")
+    }
+
+    /// The scores of the subsets, given how each item was scored and how much of it was seen.
+    pub(super) fn new(task: &str, scores: &[ItemScore], shares: &[ItemShare]) -> Self {
+        let subset = |(name, below, rule): (&str, Option<f64>, Rule)| {
+            let of_subset = |score: &&ItemScore| {
+                // Both lists are in file order, but a limit may have left items unscored.
+                let at = shares.binary_search_by_key(&score.line, |share| share.line);
+                at.is_ok_and(|at| rule(&shares[at]))
+            };
+            let scores: Vec<ItemScore> = scores.iter().filter(of_subset).copied().collect();
+            CleanSubset {
+                items_with: name.to_owned(),
+                matched_share_below: below,
+                items: scores.len() as u64,
+                targets: scores.iter().map(|score| score.targets).sum(),
+                score: SubsetScore::of(&scores),
+            }
+        };
+        let subsets = SUBSETS.into_iter().map(subset).collect();
+        Self { task: task.to_owned(), problem: None, subsets }
+    }
+
+    /// No scores, and why.
+    pub(super) fn without_items(task: &str, problem: &str) -> Self {
+        Self { task: task.to_owned(), problem: Some(problem.to_owned()), subsets: Vec::new() }
+    }
+}
+
+impl SubsetScore {
+    fn of(scores: &[ItemScore]) -> Option<Self> {
+        let nll: f64 = scores.iter().map(|score| score.nll).sum();
+        let targets: u64 = scores.iter().map(|score| score.targets).sum();
+        let mean = |whole: u64| (nll / whole as f64).min(MAX_MEAN_LOSS);
+        match scores.first()?.kind {
+            ItemKind::Article { .. } => {
+                let words = scores.iter().map(|score| match score.kind {
+                    ItemKind::Article { words } => words,
+                    ItemKind::Passage { .. } => 0,
+                });
+                let words: u64 = words.sum();
+                (words > 0 && targets > 0).then(|| {
+                    Self::Text(TextScore {
+                        word_perplexity: mean(words).exp(),
+                        token_perplexity: mean(targets).exp(),
+                        total_nll: nll,
+                    })
+                })
+            }
+            ItemKind::Passage { .. } => {
+                let share = |is_right: fn(ItemKind) -> bool| {
+                    let right = scores.iter().filter(|score| is_right(score.kind)).count();
+                    right as f64 / scores.len() as f64
+                };
+                Some(Self::Cloze(ClozeScore {
+                    strict_accuracy: share(|it| {
+                        matches!(it, ItemKind::Passage { strict: true, .. })
+                    }),
+                    last_token_accuracy: share(|it| {
+                        matches!(it, ItemKind::Passage { last_token: true, .. })
+                    }),
+                    target_perplexity: (nll / scores.len() as f64).exp(),
+                }))
+            }
+        }
+    }
+}

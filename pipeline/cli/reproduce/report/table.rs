@@ -1,0 +1,196 @@
+//! The report in the terminal.
+
+use super::ReproductionReport;
+use super::facts::{CorpusState, Size, Task, TextKind};
+use super::numerals::{bytes, duration, grouped, or_dash, percent, share, short};
+use super::verdict::Metric;
+
+/// How rows become columns of text: the program's one way to do so.
+pub(crate) type Layout = fn(&[Vec<String>]) -> String;
+
+impl ReproductionReport {
+    /// The report as text, laid out by `layout`: the scores beside the paper's, what follows from
+    /// them, and what they rest on.
+    pub(crate) fn table(&self, layout: Layout) -> String {
+        let found = &self.found;
+        let mut text = format!("{} ({}, {})\n", found.title, found.experiment, found.date);
+        text.extend(self.partial_sentence().map(|it| format!("{it}\n")));
+        text.push('\n');
+        text.push_str(&layout(&self.score_rows()));
+        text.push('\n');
+        text.push_str(&layout(&self.trend_rows()));
+        text.push('\n');
+        text.extend(self.paper_sentence().map(|it| format!("{it}\n\n")));
+        text.push_str(&layout(&self.ground_rows()));
+        if !self.cautions.is_empty() {
+            text.push('\n');
+            text.extend(self.cautions.iter().map(|caution| format!("note: {caution}\n")));
+        }
+        text
+    }
+
+    /// Ours, then the paper's.
+    fn score_rows(&self) -> Vec<Vec<String>> {
+        let found = &self.found;
+        let mut header: Vec<String> =
+            ["model", "parameters", "tokens seen"].map(str::to_owned).to_vec();
+        header.extend(Metric::ALL.map(|metric| found.metric_name(metric)));
+        let mut rows = vec![header];
+        for size in &found.sizes {
+            let mut row = vec![
+                size.name.clone(),
+                short(size.parameters as f64),
+                short(size.training.tokens as f64),
+            ];
+            row.extend(Metric::ALL.map(|metric| or_dash(metric.text_of(size), |text| text)));
+            rows.push(row);
+        }
+        for row in &found.paper {
+            rows.push(vec![
+                if row.megatron { format!("paper: {}", row.name) } else { row.name.clone() },
+                or_dash(row.parameters, |it| short(it as f64)),
+                or_dash(row.tokens, |it| short(it as f64)),
+                "-".to_owned(),
+                or_dash(row.word_perplexity, |it| Metric::WordPerplexity.text(it)),
+                "-".to_owned(),
+                or_dash(row.strict_accuracy, |it| Metric::StrictAccuracy.text(it)),
+            ]);
+        }
+        rows
+    }
+
+    fn trend_rows(&self) -> Vec<Vec<String>> {
+        let row = |trend: &super::Trend| {
+            let reason = trend.reason();
+            vec![format!(
+                "{}: {}{}{reason}",
+                self.found.metric_name(trend.metric),
+                trend.label(),
+                if reason.is_empty() { "" } else { "; " }
+            )]
+        };
+        self.trends.iter().map(row).collect()
+    }
+
+    /// What the numbers rest on.
+    fn ground_rows(&self) -> Vec<Vec<String>> {
+        let found = &self.found;
+        let mut rows = Vec::new();
+        let mut add = |name: &str, value: String| rows.push((name.to_owned(), value));
+        let kind = match found.text.kind {
+            TextKind::Machine => "text of this machine",
+            TextKind::Own => "text of your own",
+        };
+        add(
+            "text",
+            format!(
+                "{kind}, {}: {} documents, {}",
+                found.text.root,
+                grouped(found.text.documents),
+                bytes(found.text.bytes)
+            ),
+        );
+        if let Some(curation) = &found.curation {
+            add(
+                "curated",
+                format!(
+                    "{} of {} documents ({}), {} tokens of {}",
+                    grouped(curation.documents_kept),
+                    grouped(curation.documents_in),
+                    share(curation.documents_kept, curation.documents_in),
+                    grouped(curation.tokens),
+                    curation.tokenizer
+                ),
+            );
+        }
+        for overlap in self.headline_overlaps() {
+            add("overlap", overlap);
+        }
+        if let Some(protocol) = found.sizes.iter().find_map(Size::wikitext103_protocol) {
+            add(&found.name_of(Task::WikiText103), protocol);
+        }
+        if let Some(protocol) = found.sizes.iter().find_map(Size::lambada_protocol) {
+            add(&found.name_of(Task::Lambada), protocol);
+        }
+        add("machine", self.machine_sentence());
+        if let Some(seconds) = self.total_seconds() {
+            add("time", duration(seconds));
+        }
+        // One column of text: a name, and what is said of it.
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        rows.into_iter().map(|(name, value)| vec![format!("{name:<width$}  {value}")]).collect()
+    }
+
+    /// The overlap of each test set with the curated corpus, and with the raw one, in the n-grams
+    /// that the paper counts in.
+    fn headline_overlaps(&self) -> Vec<String> {
+        let ngram_words = self.found.paper_overlap.first().map_or(8, |it| it.ngram_words);
+        let mut lines = Vec::new();
+        for found in &self.found.contamination {
+            let Some(overlap) = found.by_ngram.iter().find(|it| it.ngram_words == ngram_words)
+            else {
+                continue;
+            };
+            lines.push(format!(
+                "{} and the {} corpus: {} of {} positions have an {ngram_words}-gram in common \
+                 ({})",
+                found.test_set,
+                match found.corpus {
+                    CorpusState::Raw => "raw",
+                    CorpusState::Curated => "curated",
+                },
+                grouped(overlap.matched_positions),
+                grouped(overlap.positions),
+                percent(overlap.position_share())
+            ));
+        }
+        lines
+    }
+
+    /// The machine in one line.
+    pub(super) fn machine_sentence(&self) -> String {
+        let machine = &self.found.machine;
+        let mut parts = vec![match machine.cores {
+            1 => "1 core".to_owned(),
+            cores => format!("{cores} cores"),
+        }];
+        parts.extend(machine.processor.clone());
+        parts.push(format!("kernels for {}", machine.vector_kernels));
+        parts.extend(machine.memory_bytes.map(|memory| format!("{} of memory", bytes(memory))));
+        parts.join(", ")
+    }
+
+    /// Time of all parts, those of earlier calls included; none where no part tells.
+    pub(super) fn total_seconds(&self) -> Option<f64> {
+        let seconds: Vec<f64> = self.found.parts.iter().filter_map(|part| part.seconds).collect();
+        (!seconds.is_empty()).then(|| seconds.iter().sum())
+    }
+}
+
+impl Size {
+    /// What its word perplexity depends on, in one line.
+    pub(super) fn wikitext103_protocol(&self) -> Option<String> {
+        let score = self.wikitext103.as_ref()?;
+        Some(format!(
+            "protocol {}: window {}, overlap {}, T = {}, To = {}, ratio {:.6}",
+            score.protocol,
+            grouped(score.window as u64),
+            score.overlap,
+            grouped(score.tokens),
+            grouped(score.original_tokens),
+            score.token_ratio
+        ))
+    }
+
+    /// What its accuracy depends on, in one line.
+    pub(super) fn lambada_protocol(&self) -> Option<String> {
+        let score = self.lambada.as_ref()?;
+        Some(format!(
+            "protocol {}, strict: {} examples, {} label tokens, context of at most {} tokens",
+            score.protocol,
+            grouped(score.examples),
+            grouped(score.label_tokens),
+            grouped(score.window as u64)
+        ))
+    }
+}
