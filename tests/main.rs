@@ -14,6 +14,7 @@ mod micro_gpt2;
 mod model;
 mod parallel;
 mod readers;
+mod reproduce;
 mod shards;
 mod support;
 mod tensors;

@@ -36,6 +36,7 @@ use curation::CurationConfig;
 use curation::config::{LengthConfig, NearDuplicatesConfig};
 use curation::decontaminate::{ArticleConfig, DecontaminationConfig, NGramConfig, TitleConfig};
 use evaluation::EvalConfig;
+use evaluation::contamination::MAX_NGRAM_WORDS;
 use serde::{Deserialize, Serialize};
 use training::TrainConfig;
 use training::backend::{Precision, Recompute};
@@ -161,6 +162,21 @@ impl Default for ContaminationSection {
     }
 }
 
+impl ContaminationSection {
+    /// Refuses numbers of words that cannot be measured by.
+    fn check(&self) -> anyhow::Result<()> {
+        if self.ngram_words.is_empty() {
+            bail!(Usage(anyhow!("contamination.ngram_words = []: the paper's is [8]")));
+        }
+        match self.ngram_words.iter().find(|words| words.get() > MAX_NGRAM_WORDS) {
+            Some(words) => bail!(Usage(anyhow!(
+                "contamination.ngram_words: {words} is too many; at most {MAX_NGRAM_WORDS}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// `[train]`: a [`TrainConfig`] without the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -250,9 +266,7 @@ impl ReproduceConfig {
         if !positive(self.limits.max_days) {
             bail!(Usage(anyhow!("limits.max_days = {}: must be above 0", self.limits.max_days)));
         }
-        if self.contamination.ngram_words.is_empty() {
-            bail!(Usage(anyhow!("contamination.ngram_words = []: the paper's is [8]")));
-        }
+        self.contamination.check()?;
         let vocabulary = tokenizer::open(&self.data.tokenizer).context("data.tokenizer")?;
         let vocabulary = NonZeroUsize::new(vocabulary.vocab_size());
         for size in &mut self.sizes {

@@ -14,7 +14,6 @@ mod journal;
 mod parts;
 mod plan;
 mod report;
-mod shim;
 mod speed;
 mod work;
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use corpus::{CorpusError, Existing, FileSummary, Observer, PendingFile, machine};
 use curation::{CurationError, curate};
+use evaluation::contamination::{ContaminationPlan, measure};
 use evaluation::{EvalError, evaluate};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ use super::parts::{
     CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, Parts, REPORT_FILE, TEXT, run_of, score_of,
 };
 use super::report::{ReproductionReport, Task};
-use super::shim::{ContaminationPlan, measure};
+
 use super::{eval_task, facts};
 use crate::machine_text;
 use crate::progress::Progress;
