@@ -2,9 +2,11 @@
 
 mod checkpoint;
 mod configuration;
+mod contamination;
 mod dedup;
 mod doctor;
 mod eval;
+mod eval_stopped;
 mod generate;
 mod signals;
 mod train;

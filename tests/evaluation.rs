@@ -3,10 +3,17 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod contamination;
+mod data_parallel;
 mod detokenizer;
+mod hugging_face;
 mod input;
 mod lambada;
+mod lm_eval;
+mod published;
+mod resume;
 mod summary;
+mod validation;
 mod wikitext103;
 mod windows;
 
@@ -17,8 +24,10 @@ use std::path::{Path, PathBuf};
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
 use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task, TaskResult,
+    CheckpointKind, EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Protocol, Task,
+    TaskResult,
 };
+pub(crate) use lm_eval::RAW as LM_EVAL_RAW;
 use sha2::{Digest, Sha256};
 use training::TrainError;
 use training::backend::Activation;
@@ -183,17 +192,17 @@ fn evaluated<S>(config: &Gpt2Config, source: S, tensor_parallel_size: usize) -> 
 where
     S: ParameterSource + Send + 'static,
 {
-    EvaluatedModel {
-        identity: identity(config),
-        scorer: Scorer::new(config, source, positive(tensor_parallel_size)).unwrap(),
-    }
+    let scorer = Scorer::new(config, source, positive(tensor_parallel_size)).unwrap();
+    EvaluatedModel::new(identity(config), scorer)
 }
 
 fn identity(config: &Gpt2Config) -> ModelIdentity {
     ModelIdentity {
         checkpoint: "made in a test".into(),
-        step: 0,
+        kind: CheckpointKind::Trained,
+        step: Some(0),
         config: config.clone(),
+        split_weights: None,
         tokenizer: corpus::tokenizer::open("gpt2").unwrap(),
     }
 }
@@ -208,7 +217,11 @@ fn plan(overlap: usize, tensor_parallel_size: usize) -> EvalPlan {
 }
 
 fn task(data: impl Into<PathBuf>) -> Task {
-    Task::WikiText103(WikiText103 { name: "made".to_owned(), data: data.into() })
+    Task::WikiText103(WikiText103 {
+        name: "made".to_owned(),
+        data: data.into(),
+        protocol: Protocol::Megatron,
+    })
 }
 
 /// Runs the task on `text`, written to a file.

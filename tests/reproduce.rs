@@ -53,7 +53,7 @@ paper = \"355M\"
 [size.model.gpt2]
 num_layers = 1
 hidden_size = 8
-num_attention_heads = 1
+num_attention_heads = 2
 seq_length = 32
 
 [[size]]

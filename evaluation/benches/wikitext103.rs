@@ -19,7 +19,7 @@ use std::time::Instant;
 use corpus::tokenizer::Gpt2Tokenizer;
 use corpus::{Silent, Unit};
 use evaluation::windows::OverlapWindows;
-use evaluation::{EvalConfig, EvaluatedModel, ModelIdentity, Stage};
+use evaluation::{CheckpointKind, EvalConfig, EvaluatedModel, ModelIdentity, Stage};
 use rayon::prelude::*;
 use training::backend::Activation;
 use training::backend::cpu::buffers;
@@ -103,12 +103,14 @@ fn config(num_layers: usize, hidden_size: usize, num_attention_heads: usize) -> 
 fn measure(config: &Gpt2Config, batch: NonZeroUsize) -> Result<(Vec<f64>, Vec<f64>), Failure> {
     let identity = ModelIdentity {
         checkpoint: PathBuf::new(),
-        step: 0,
+        kind: CheckpointKind::Trained,
+        step: Some(0),
         config: config.clone(),
+        split_weights: None,
         tokenizer: Arc::new(Gpt2Tokenizer::new()),
     };
     let scorer = Scorer::new(config, KeyedInit { seed: 1 }, NonZeroUsize::MIN)?;
-    let mut model = EvaluatedModel { identity, scorer };
+    let mut model = EvaluatedModel::new(identity, scorer);
     let overlap = NonZeroUsize::new(WINDOW).ok_or("a window is not empty")?;
     let tokens = 0..=(batch.get() * WINDOW) as u32;
     let tokens: Vec<u32> = tokens.map(|i| i * 7919 % VOCABULARY as u32).collect();

@@ -28,19 +28,32 @@ pub struct Batch<'a> {
     pub windows: Vec<Window<'a>>,
 }
 
+impl<'a> AsRef<[Window<'a>]> for Batch<'a> {
+    fn as_ref(&self) -> &[Window<'a>] {
+        &self.windows
+    }
+}
+
 impl<'a> Batches<'a> {
     /// Batches of at most `batch_size` of `windows`.
     #[must_use]
     pub fn new(windows: &'a [Window<'a>], batch_size: NonZeroUsize) -> Self {
-        let mut order: Vec<usize> = (0..windows.len()).collect();
-        order.sort_by_key(|&index| Reverse(windows[index].scored.end));
-        Self { windows, order, batch_size: batch_size.get() }
+        Self::of_some(windows, (0..windows.len()).collect(), batch_size)
     }
 
-    /// Number of windows in all batches.
+    /// Batches of at most `batch_size` of those of `windows` that stand at the places `order`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no window at one of the places.
     #[must_use]
-    pub fn num_windows(&self) -> usize {
-        self.windows.len()
+    pub fn of_some(
+        windows: &'a [Window<'a>],
+        mut order: Vec<usize>,
+        batch_size: NonZeroUsize,
+    ) -> Self {
+        order.sort_by_key(|&index| Reverse(windows[index].scored.end));
+        Self { windows, order, batch_size: batch_size.get() }
     }
 
     /// The batches, those with the longest windows first.

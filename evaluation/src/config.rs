@@ -7,13 +7,19 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use training::architecture::Architecture;
+use training::checkpoint::Checkpoint;
+use training::data::SplitWeights;
+use training::model::Gpt2Config;
 
 use crate::error::EvalError;
 use crate::lambada::Lambada;
+use crate::protocol::Protocol;
+use crate::validation::Validation;
 use crate::wikitext103::WikiText103;
 
 /// How to evaluate, as a user writes it in TOML.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalConfig {
     /// Windows or examples per forward pass. Changes speed and memory, not the result.
@@ -21,11 +27,19 @@ pub struct EvalConfig {
     /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`;
     /// the paper's is 32. Examples of LAMBADA do not overlap.
     pub overlap: NonZeroUsize,
-    /// Ranks that share the model. Changes speed and memory, not the result.
+    /// Ranks that share each copy of the model. Changes speed and memory, not the result.
     pub tensor_parallel_size: NonZeroUsize,
+    /// Copies of the model that score side by side, each on ranks of its own and each as large as
+    /// the model. Changes speed and memory, not the result.
+    pub data_parallel_size: NonZeroUsize,
     /// Score only this many windows or examples per task and mark its result as partial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroUsize>,
+    /// Weights by which the documents of a data folder are divided into training, validation and
+    /// test, for the task validation; left out, those that the run was trained with, and `969,30,1`
+    /// for weights of another program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split_weights: Option<SplitWeights>,
 }
 
 /// The paper's protocol: an overlap of 32.
@@ -38,7 +52,9 @@ impl Default for EvalConfig {
             micro_batch_size: const { positive(8) },
             overlap: const { positive(32) },
             tensor_parallel_size: NonZeroUsize::MIN,
+            data_parallel_size: NonZeroUsize::MIN,
             limit: None,
+            split_weights: None,
         }
     }
 }
@@ -51,12 +67,14 @@ pub enum Task {
     WikiText103(WikiText103),
     /// Accuracy on the last words of LAMBADA's passages, or of others in their form.
     Lambada(Lambada),
+    /// Loss on held-out documents of a data folder.
+    Validation(Validation),
 }
 
 /// An evaluation as it is meant: nothing reads an [`EvalConfig`] after this.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EvalPlan {
-    /// A run's folder, its folder of checkpoints, or one checkpoint.
+    /// A run's folder, its folder of checkpoints, one checkpoint, or a Hugging Face GPT-2 folder.
     pub checkpoint: PathBuf,
     /// The tasks, in the order of the report.
     pub tasks: Vec<Task>,
@@ -64,10 +82,33 @@ pub struct EvalPlan {
     pub micro_batch_size: NonZeroUsize,
     /// Tokens between the starts of two windows of WikiText103.
     pub overlap: NonZeroUsize,
-    /// Ranks that share the model.
+    /// Ranks that share each copy of the model.
     pub tensor_parallel_size: NonZeroUsize,
+    /// Copies of the model that score side by side.
+    pub data_parallel_size: NonZeroUsize,
     /// Windows or examples to score per task; `None` for all.
     pub limit: Option<NonZeroUsize>,
+    /// Weights by which a data folder is divided; `None` for those of the model's training.
+    pub split_weights: Option<SplitWeights>,
+    /// Where scores are kept until the evaluation has ended, for another process to go on from.
+    pub partial_scores: PartialScores,
+}
+
+/// Where the scores of an evaluation are kept until it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PartialScores {
+    /// Nowhere: one that is stopped begins again.
+    #[default]
+    Nowhere,
+    /// In this file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Whether scores of another evaluation, or damaged ones, may be replaced.
+        replace: bool,
+    },
+    /// In a file of this folder that is named after the evaluation: `eval-TASK-HASH.partial`.
+    Folder(PathBuf),
 }
 
 impl EvalConfig {
@@ -82,7 +123,67 @@ impl EvalConfig {
         if tasks.is_empty() {
             return Err(EvalError::NoTask);
         }
-        let Self { micro_batch_size, overlap, tensor_parallel_size, limit } = self;
-        Ok(EvalPlan { checkpoint, tasks, micro_batch_size, overlap, tensor_parallel_size, limit })
+        let Self {
+            micro_batch_size,
+            overlap,
+            tensor_parallel_size,
+            data_parallel_size,
+            limit,
+            split_weights,
+        } = self;
+        Ok(EvalPlan {
+            checkpoint,
+            tasks,
+            micro_batch_size,
+            overlap,
+            tensor_parallel_size,
+            data_parallel_size,
+            limit,
+            split_weights,
+            partial_scores: PartialScores::Nowhere,
+        })
+    }
+}
+
+impl EvalPlan {
+    /// Finds what of the plan does not fit a model of these sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
+    pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let has_overlap = |task: &Task| match task {
+            Task::WikiText103(task) => task.protocol == Protocol::Megatron,
+            Task::Lambada(_) | Task::Validation(_) => false,
+        };
+        if self.tasks.iter().any(has_overlap) {
+            self.check_overlap(model)?;
+        }
+        Ok(())
+    }
+
+    /// [`check`](Self::check) by what the checkpoint says of its model, before its weights are read,
+    /// which takes a while. Whether it says so rightly, or at all, is found when it is opened.
+    pub(crate) fn check_beforehand(&self) -> Result<(), EvalError> {
+        match Checkpoint::peek(&self.checkpoint) {
+            None => Ok(()),
+            Some(manifest) => {
+                let Architecture::Gpt2(model) = &manifest.model;
+                self.check(model)
+            }
+        }
+    }
+
+    /// Whether windows lie close enough for a model of these sizes to score everything.
+    pub(crate) fn check_overlap(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let window = model.seq_length;
+        if self.overlap.get() > window {
+            return Err(EvalError::Setting {
+                field: "overlap",
+                value: self.overlap.get(),
+                problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
+            });
+        }
+        Ok(())
     }
 }

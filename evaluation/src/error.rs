@@ -22,7 +22,7 @@ pub enum EvalError {
         problem: String,
     },
     /// Nothing to evaluate.
-    #[error("no task is given; allowed: wikitext103, lambada")]
+    #[error("no task is given; allowed: wikitext103, lambada, validation")]
     NoTask,
     /// Something that a measurement needs was not given.
     #[error("no {what} is given: {remedy}")]
@@ -38,13 +38,13 @@ pub enum EvalError {
         /// The file or folder, without links.
         path: PathBuf,
     },
-    /// Tokens that no known tokenizer turns into text.
+    /// Tokens of a corpus that no known tokenizer turns into text.
     #[error(
         "{}: shards without the manifest of a data folder, which names their tokenizer, cannot be \
          read as text; give a folder that `pipeline dedup` made, or the text itself",
         path.display()
     )]
-    NoTokenizer {
+    BareShard {
         /// The folder or shard.
         path: PathBuf,
     },
@@ -71,8 +71,22 @@ pub enum EvalError {
         /// Its line, from 1.
         line: usize,
     },
+    /// A line of a test file has bytes that another system puts there.
+    #[error(
+        "test file {}:{line}: the line {what}, which would be scored like any text; give the file as \
+         it was published (UTF-8 without a mark, lines that end in a line feed)",
+        path.display()
+    )]
+    ForeignBytes {
+        /// The file.
+        path: PathBuf,
+        /// The first such line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A test file holds nothing but white space.
-    #[error("test file {} is empty", path.display())]
+    #[error("test file {} is empty; give one with text in it", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -89,9 +103,8 @@ pub enum EvalError {
     },
     /// A test file has too little text to predict anything.
     #[error(
-        "test file {} has {original_tokens} words and {tokens} tokens; at least two of each are \
-         needed",
-        path.display()
+        "test file {} has {} and {}; at least two of each are needed: give a text of some length",
+        path.display(), counted(*original_tokens, "word"), counted(*tokens, "token")
     )]
     TooShort {
         /// The file.
@@ -127,19 +140,103 @@ pub enum EvalError {
         /// Fingerprint of the tokenizer of that name.
         found: String,
     },
+    /// A folder of weights has no tokenizer, and it cannot be told which is meant.
+    #[error(
+        "{path}: neither tokenizer.json nor vocab.json and merges.txt there, and the vocabulary of \
+         {vocab_size} tokens is not GPT-2's of 50257; put the tokenizer there, or import the folder \
+         with `pipeline checkpoint import --tokenizer`"
+    )]
+    UnknownTokenizer {
+        /// The folder.
+        path: String,
+        /// Tokens of the model.
+        vocab_size: usize,
+    },
     /// The model gives a loss that is no number.
     #[error(
-        "the model gives a loss of {loss} (number {window} of the test); its weights are not usable"
+        "the model gives a loss of {loss} at position {position} of number {window} of {stage}, \
+         both counted from 0: its logits are no numbers there, and its weights not usable"
     )]
     NonFinite {
         /// The loss.
         loss: f32,
+        /// What was scored.
+        stage: String,
         /// Window or example that scored it, from 0.
         window: usize,
+        /// The input of the window after which it was scored, from 0.
+        position: usize,
     },
-    /// Asked to stop before the end.
+    /// Asked to stop before the end, and nothing is kept.
     #[error("stopped before everything was scored")]
     Stopped,
+    /// Asked to stop before the end; another call goes on from what is kept.
+    #[error(
+        "stopped by a signal: {windows} windows or examples are scored, and kept in {}; the same \
+         command goes on from there",
+        path.display()
+    )]
+    StoppedWithScores {
+        /// The file with the scores.
+        path: PathBuf,
+        /// How many are scored.
+        windows: u64,
+    },
+    /// The place for the scores holds those of another evaluation.
+    #[error(
+        "{} holds scores of another evaluation: {difference}; finish that one, choose another \
+         --out, or pass --overwrite to discard them",
+        path.display()
+    )]
+    PartialOfOther {
+        /// The file.
+        path: PathBuf,
+        /// What differs, with both values.
+        difference: String,
+    },
+    /// A file of scores that has changed since it was written.
+    #[error(
+        "{}:{line}: the scores in it are damaged; delete the file, or pass --overwrite, to score \
+         everything again",
+        path.display()
+    )]
+    PartialDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The first damaged line, from 1.
+        line: usize,
+    },
+    /// Something else has the name that the scores would have.
+    #[error(
+        "{} holds no scores of an evaluation, so nothing is written there; move it away, or choose \
+         another --out",
+        path.display()
+    )]
+    PartialForeign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process is at this very evaluation.
+    #[error(
+        "{}: another process is evaluating with this file; wait until it ends, or choose another \
+         --out",
+        path.display()
+    )]
+    PartialInUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file of scores could not be read or written.
+    #[error("cannot {action} {}", path.display())]
+    PartialIo {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// The tokenizer could not be opened.
     #[error(transparent)]
     Corpus(#[from] corpus::CorpusError),
@@ -171,4 +268,9 @@ impl EvalError {
     pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
         Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }
     }
+}
+
+/// `1 word`, `2 words`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,32 +1,54 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
 use corpus::Observer;
+use serde_json::{Map, Value, json};
 use tracing::info;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
 use crate::model::{EvaluatedModel, ModelIdentity};
 use crate::report::{EvalReport, TaskResult};
+use crate::scores_of::file_hash;
 use crate::summary::TaskSummary;
 
 /// Evaluates a checkpoint on every task of `plan`.
 ///
+/// Where the plan has a place for partial scores, they are kept there until the evaluation has
+/// ended, and it goes on from those of an earlier process.
+///
 /// # Errors
 ///
 /// When the checkpoint or a test set cannot be read, a setting does not fit the model, the model
-/// fails or gives a loss that is no number, or `observer` asks to stop. Nothing is reported then.
+/// fails or gives a loss that is no number, the place for partial scores holds something else, or
+/// `observer` asks to stop: [`EvalError::StoppedWithScores`] where another call can go on. Nothing is
+/// reported then.
 pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, EvalError> {
     let mut model = EvaluatedModel::open(plan, observer)?;
-    let ModelIdentity { checkpoint, step, .. } = &model.identity;
-    info!(checkpoint = %checkpoint.display(), step, "evaluating");
+    let ModelIdentity { checkpoint, kind, step, .. } = &model.identity;
+    info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
-        results.push(task.run(&mut model, plan, observer)?);
+        match task.run(&mut model, plan, observer) {
+            Ok(result) => results.push(result),
+            Err(EvalError::Stopped) => return Err(model.stopped()),
+            Err(error) => return Err(error),
+        }
     }
+    model.end();
     Ok(EvalReport { results })
 }
 
 impl Task {
+    /// What the report calls it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::WikiText103(task) => &task.name,
+            Self::Lambada(task) => &task.name,
+            Self::Validation(task) => &task.name,
+        }
+    }
+
     /// Runs the task on `model`.
     ///
     /// # Errors
@@ -42,6 +64,7 @@ impl Task {
         match self {
             Self::WikiText103(task) => task.run(model, plan, observer),
             Self::Lambada(task) => task.run(model, plan, observer),
+            Self::Validation(task) => task.run(model, plan, observer),
         }
     }
 
@@ -58,6 +81,40 @@ impl Task {
         match self {
             Self::WikiText103(task) => task.summary(model, plan),
             Self::Lambada(task) => task.summary(model, plan),
+            Self::Validation(task) => task.summary(model, plan),
         }
+    }
+
+    /// What its scores depend on beside the model, by the names that messages use. What changes them
+    /// by no more than rounding, or only how many there are, is left out.
+    pub(crate) fn scores_depend_on(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<Map<String, Value>, EvalError> {
+        let settings = match self {
+            Self::WikiText103(task) => json!({
+                "task": task.name,
+                "protocol": task.protocol,
+                "the hash of the test file": file_hash(&task.data)?,
+                "overlap": plan.overlap,
+            }),
+            Self::Lambada(task) => json!({
+                "task": task.name,
+                "protocol": task.protocol,
+                "the hash of the test file": file_hash(&task.data)?,
+            }),
+            Self::Validation(task) => {
+                let (data, weights) = task.data_description(model, plan)?;
+                json!({
+                    "task": task.name,
+                    "the data": data,
+                    "split": task.part,
+                    "split_weights": weights,
+                })
+            }
+        };
+        let Value::Object(settings) = settings else { unreachable!("an object was written") };
+        Ok(settings)
     }
 }

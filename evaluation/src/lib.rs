@@ -4,13 +4,17 @@
 //! it. A task reads a test set, has a [`Scorer`](training::inference::Scorer) compute the loss of
 //! its tokens, and makes a [`TaskResult`] that states each number with the counts and the settings
 //! it depends on: perplexities of one model differ by tens of percent between protocols, so a
-//! number without its settings says nothing.
+//! number without its settings says nothing. Whose rules it follows is its [`Protocol`], and its parts
+//! are its [`Items`].
 //!
 //! | task | modules |
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
+//! | loss on held-out documents | [`validation`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
+//!
+//! Scores are kept in a file until the evaluation has ended, so that one that was stopped goes on.
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
@@ -23,16 +27,25 @@ pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+mod items;
 pub mod lambada;
 mod model;
+mod protocol;
 mod report;
+mod score_log;
+mod scores_of;
 mod summary;
+mod test_file;
+pub mod validation;
+mod weights;
 pub mod wikitext103;
 pub mod windows;
 
-pub use config::{EvalConfig, EvalPlan, Task};
+pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
-pub use model::{EvaluatedModel, ModelIdentity, Stage};
+pub use items::{ArticleScore, ExampleScore, Items, PageScore};
+pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

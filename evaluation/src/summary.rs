@@ -4,30 +4,37 @@ use std::path::PathBuf;
 
 use corpus::Observer;
 use serde::Serialize;
-use training::checkpoint::Checkpoint;
 use training::model::Gpt2Config;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
-use crate::model::ModelIdentity;
+use crate::model::CheckpointKind;
+use crate::weights::Weights;
 
 /// What a plan amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvalSummary {
     /// Folder of the checkpoint.
     pub checkpoint: PathBuf,
-    /// Optimizer steps that the checkpoint has behind it.
-    pub step: u64,
+    /// What the checkpoint is.
+    pub checkpoint_kind: CheckpointKind,
+    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
+    pub step: Option<u64>,
     /// The model's sizes.
     pub model: Gpt2Config,
     /// Parameters of the whole model, its vocabulary padded for the ranks that would share it.
     pub parameters: u64,
     /// Name of the tokenizer.
     pub tokenizer: String,
-    /// Ranks that would share the model.
+    /// Ranks that would share each copy of the model.
     pub tensor_parallel_size: usize,
+    /// Copies of the model that would score side by side, each as large as the model.
+    pub data_parallel_size: usize,
     /// Windows or examples per forward pass.
     pub micro_batch_size: usize,
+    /// About how many floating-point operations all tasks would take together: twice the parameters
+    /// for each position.
+    pub floating_point_operations: f64,
     /// What each task would do, in the order of the report.
     pub tasks: Vec<TaskSummary>,
 }
@@ -64,19 +71,25 @@ impl EvalPlan {
     /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model, or that
     /// `observer` asks to stop.
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
-        let checkpoint = Checkpoint::open_observed(&self.checkpoint, observer)?;
-        let model = ModelIdentity::new(&checkpoint)?;
+        self.check_beforehand()?;
+        let model = Weights::open(&self.checkpoint, observer)?.identity()?;
         let ranks = self.tensor_parallel_size.get();
         model.config.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));
+        let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
+        let positions: usize = tasks.iter().map(|task| task.token_positions).sum();
+        let parameters = model.config.num_parameters(ranks) as u64;
         Ok(EvalSummary {
-            tasks: tasks.collect::<Result<_, _>>()?,
-            parameters: model.config.num_parameters(ranks) as u64,
+            tasks,
+            parameters,
+            floating_point_operations: 2.0 * parameters as f64 * positions as f64,
             tokenizer: model.tokenizer.name().to_owned(),
             checkpoint: model.checkpoint,
+            checkpoint_kind: model.kind,
             step: model.step,
             model: model.config,
             tensor_parallel_size: ranks,
+            data_parallel_size: self.data_parallel_size.get(),
             micro_batch_size: self.micro_batch_size.get(),
         })
     }

@@ -99,7 +99,9 @@ fn eval_code(error: &EvalError) -> u8 {
     match error {
         EvalError::Corpus(error) => corpus_code(error),
         EvalError::Model(error) => train_code(error),
-        EvalError::Stopped | EvalError::NonFinite { .. } => FAILED,
+        EvalError::PartialIo { action, source, .. } => io_code(action, source),
+        EvalError::StoppedWithScores { .. } => STOPPED,
+        EvalError::Stopped | EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
         _ => USAGE,
     }
 }

@@ -12,7 +12,7 @@ use training::plan::{Resume, RunOptions};
 use super::{assert_close, made_text, measured, plan, positive, task};
 
 /// A GPT-2 with the real vocabulary that trains in a second.
-const NARROW: &str = r#"
+pub(super) const NARROW: &str = r#"
 seed = 7
 
 [model.gpt2]
@@ -38,12 +38,16 @@ split = "100,0,0"
 "#;
 
 /// A run on the made text, and the text itself as a test file.
-struct TrainedRun {
+pub(super) struct TrainedRun {
     folder: TempDir,
 }
 
 impl TrainedRun {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        Self::with_seed(7)
+    }
+
+    pub(super) fn with_seed(seed: u64) -> Self {
         let run = Self { folder: tempfile::tempdir().unwrap() };
         let tokenizer = corpus::tokenizer::open("gpt2").unwrap();
         let mut tokens = Vec::new();
@@ -56,7 +60,7 @@ impl TrainedRun {
         let summary = shard.finish().unwrap();
         writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
 
-        let config: TrainConfig = toml::from_str(NARROW).unwrap();
+        let config = TrainConfig { seed, ..toml::from_str(NARROW).unwrap() };
         let options = RunOptions {
             resume: Resume::Never,
             ..RunOptions::new(run.path("data"), run.path("run"))
@@ -66,12 +70,17 @@ impl TrainedRun {
         run
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// The plan to evaluate `checkpoint` on the made text.
-    fn plan(&self, checkpoint: &Path, micro_batch_size: usize, ranks: usize) -> EvalPlan {
+    pub(super) fn plan(
+        &self,
+        checkpoint: &Path,
+        micro_batch_size: usize,
+        ranks: usize,
+    ) -> EvalPlan {
         EvalPlan {
             checkpoint: checkpoint.to_owned(),
             tasks: vec![task(self.path("test.tokens"))],
@@ -81,7 +90,7 @@ impl TrainedRun {
     }
 }
 
-fn total_nll(report: &EvalReport) -> f64 {
+pub(super) fn total_nll(report: &EvalReport) -> f64 {
     measured(&report.results[0]).metrics.total_nll
 }
 
@@ -109,7 +118,7 @@ fn a_trained_run_evaluates_alike_for_every_batch_size_and_number_of_ranks() {
 fn the_summary_of_a_plan_names_checkpoint_model_and_tasks() {
     let run = TrainedRun::new();
     let summary = run.plan(&run.path("run"), 8, 2).summary(&corpus::Silent).unwrap();
-    assert_eq!(summary.step, 3);
+    assert_eq!(summary.step, Some(3));
     assert!(summary.checkpoint.ends_with("run/checkpoints/step-3"), "{summary:?}");
     assert_eq!((summary.model.num_layers, summary.model.seq_length), (1, 32));
     assert_eq!(summary.parameters, summary.model.num_parameters(2) as u64);
@@ -127,6 +136,26 @@ fn a_run_its_checkpoints_and_one_checkpoint_are_the_same_model() {
     for path in ["run/checkpoints", "run/checkpoints/step-3"] {
         assert_eq!(total_nll(&evaluated(run.path(path))), total_nll(&report), "of {path}");
     }
+}
+
+#[test]
+fn of_a_run_that_still_trains_the_newest_whole_checkpoint_is_taken() {
+    let run = TrainedRun::new();
+    let expected = total_nll(&evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap());
+    // One that is being written, and one that lost a file.
+    let (whole, checkpoints) = (run.path("run/checkpoints/step-3"), run.path("run/checkpoints"));
+    for (name, files) in [
+        (".step-5.partial", &["model.safetensors"][..]),
+        ("step-4", &["manifest.json", "config.json", "model.safetensors"]),
+    ] {
+        fs::create_dir(checkpoints.join(name)).unwrap();
+        for file in files {
+            fs::copy(whole.join(file), checkpoints.join(name).join(file)).unwrap();
+        }
+    }
+    let report = evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap();
+    assert_eq!(total_nll(&report), expected);
+    assert_eq!(measured(&report.results[0]).settings.checkpoint_step, Some(3));
 }
 
 #[test]

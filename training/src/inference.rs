@@ -2,13 +2,15 @@
 //!
 //! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model,
 //! and hands every batch to all of them; so a batch costs no start of threads and no second copy of
-//! the weights.
+//! the weights. It may hold several copies of the model, which take batches side by side: each
+//! batch goes to one of them, and what comes of it is the same bits whichever that is.
 //!
 //! Only the positions that a caller scores go through the head, which is most of the work where
 //! windows overlap.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -35,16 +37,16 @@ pub struct Window<'a> {
 pub struct Scorer {
     seq_length: usize,
     vocab_size: usize,
-    ranks: RankThreads<ScoringRank>,
+    /// The threads of each copy of the model.
+    copies: Vec<RankThreads<ScoringRank>>,
 }
 
 impl Scorer {
-    /// Builds the model from `source` on `tensor_parallel_size` rank threads.
+    /// Builds one copy of the model from `source` on `tensor_parallel_size` rank threads.
     ///
     /// # Errors
     ///
-    /// When the sizes do not split over the ranks, which is found before anything is allocated, or
-    /// `source` lacks a parameter.
+    /// As [`with_copies`](Self::with_copies).
     pub fn new<S>(
         config: &Gpt2Config,
         source: S,
@@ -53,17 +55,45 @@ impl Scorer {
     where
         S: ParameterSource + Send + 'static,
     {
+        Self::with_copies(config, source, tensor_parallel_size, NonZeroUsize::MIN)
+    }
+
+    /// Builds `copies` copies of the model from `source`, each on `tensor_parallel_size` rank
+    /// threads of its own: the weights are in memory once for each copy.
+    ///
+    /// # Errors
+    ///
+    /// When the sizes do not split over the ranks, which is found before anything is allocated, or
+    /// `source` lacks a parameter.
+    pub fn with_copies<S>(
+        config: &Gpt2Config,
+        source: S,
+        tensor_parallel_size: NonZeroUsize,
+        copies: NonZeroUsize,
+    ) -> Result<Self, TrainError>
+    where
+        S: ParameterSource + Send + 'static,
+    {
         config.check_tensor_parallel(tensor_parallel_size.get())?;
-        let model = config.clone();
-        let ranks = move |rank: &Rank| {
-            let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
-            Ok(ScoringRank { model: Gpt2::init(&model, &source, group, &device)? })
+        let source = Arc::new(source);
+        let start = |_| {
+            let (model, source) = (config.clone(), Arc::clone(&source));
+            RankThreads::start(tensor_parallel_size, move |rank: &Rank| {
+                let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
+                Ok(ScoringRank { model: Gpt2::init(&model, &*source, group, &device)? })
+            })
         };
         Ok(Self {
             seq_length: config.seq_length,
             vocab_size: config.vocab_size,
-            ranks: RankThreads::start(tensor_parallel_size, ranks)?,
+            copies: (0..copies.get()).map(start).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Copies of the model, which is how many batches are scored side by side.
+    #[must_use]
+    pub fn num_copies(&self) -> usize {
+        self.copies.len()
     }
 
     /// Tokens that the model sees at most.
@@ -93,21 +123,41 @@ impl Scorer {
     /// After an error; or when a window has more inputs than `seq_length`, scores a position that
     /// it does not have, or holds a token outside the vocabulary.
     pub fn score(&mut self, windows: &[Window<'_>]) -> Result<Vec<Vec<TokenScore>>, TrainError> {
-        for window in windows {
-            self.check(window);
+        let mut scores = self.score_side_by_side(&[windows])?;
+        Ok(scores.pop().expect("as many results as batches"))
+    }
+
+    /// [`score`](Self::score) of several batches, each on a copy of the model: their results, in
+    /// the order of the batches.
+    ///
+    /// # Errors
+    ///
+    /// As [`score`](Self::score).
+    ///
+    /// # Panics
+    ///
+    /// As [`score`](Self::score), and when there are more batches than copies.
+    pub fn score_side_by_side<'a>(
+        &mut self,
+        batches: &[impl AsRef<[Window<'a>]>],
+    ) -> Result<Vec<Vec<Vec<TokenScore>>>, TrainError> {
+        let copies = self.copies.len();
+        assert!(batches.len() <= copies, "{} batches for {copies} copies", batches.len());
+        let mut is_asked = Vec::with_capacity(batches.len());
+        for (copy, windows) in batches.iter().enumerate() {
+            windows.as_ref().iter().for_each(|window| self.check(window));
+            let batch = Batch::new(windows.as_ref());
+            is_asked.push(!batch.rows.is_empty());
+            if !batch.rows.is_empty() {
+                self.copies[copy].send(batch);
+            }
         }
-        let batch = Batch::new(windows);
-        if batch.rows.is_empty() {
-            return Ok(vec![Vec::new(); windows.len()]);
+        let mut scores = Vec::with_capacity(batches.len());
+        for ((copy, windows), is_asked) in self.copies.iter_mut().zip(batches).zip(is_asked) {
+            let of_batch = if is_asked { copy.answer()? } else { Vec::new() };
+            scores.push(by_window(windows.as_ref(), &of_batch));
         }
-        let scores = self.ranks.ask(batch)?;
-        let mut rest = scores.as_slice();
-        let per_window = windows.iter().map(|window| {
-            let (own, others) = rest.split_at(window.scored.len());
-            rest = others;
-            own.to_vec()
-        });
-        Ok(per_window.collect())
+        Ok(scores)
     }
 
     fn check(&self, window: &Window<'_>) {
@@ -122,6 +172,17 @@ impl Scorer {
             assert!((token as usize) < self.vocab_size, "token {token} of {}", self.vocab_size);
         }
     }
+}
+
+/// The scores of a batch, cut where its windows end.
+fn by_window(windows: &[Window<'_>], scores: &[TokenScore]) -> Vec<Vec<TokenScore>> {
+    let mut rest = scores;
+    let of_window = |window: &Window<'_>| {
+        let (own, others) = rest.split_at(window.scored.len());
+        rest = others;
+        own.to_vec()
+    };
+    windows.iter().map(of_window).collect()
 }
 
 /// Windows side by side, up to the last position that any of them scores.

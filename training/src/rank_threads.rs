@@ -89,11 +89,30 @@ impl<W: Serve> RankThreads<W> {
     ///
     /// After an error.
     pub(crate) fn ask(&mut self, request: W::Request) -> Result<W::Answer, TrainError> {
+        self.send(request);
+        self.answer()
+    }
+
+    /// Hands `request` to every rank and does not wait: [`answer`](Self::answer) has to be called
+    /// before the next one is sent.
+    pub(crate) fn send(&mut self, request: W::Request) {
         let request = Arc::new(request);
         for queue in &self.requests {
             // A rank that is gone does not answer: `receive` finds out why.
             let _ = queue.send(Arc::clone(&request));
         }
+    }
+
+    /// Waits for the answer to what was [sent](Self::send).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    ///
+    /// # Panics
+    ///
+    /// As [`ask`](Self::ask).
+    pub(crate) fn answer(&mut self) -> Result<W::Answer, TrainError> {
         Ok(self.receive()?.expect("only the first answer is without content"))
     }
 

@@ -14,7 +14,7 @@ use clap::Args;
 use curation::{CurationConfig, curate};
 use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
-use evaluation::{EvalConfig, Task, evaluate};
+use evaluation::{EvalConfig, Protocol, Task, evaluate};
 use tracing::info;
 use training::{Resume, RunOptions, TrainConfig, train};
 
@@ -109,14 +109,14 @@ pub(crate) fn run(
 /// What the demo measures: the last words only where the text has passages that end in one to
 /// guess.
 fn tasks(text: &MachineText) -> Vec<Task> {
-    let wikitext = text
-        .wikitext
-        .clone()
-        .map(|data| Task::WikiText103(WikiText103 { name: WIKITEXT_NAME.to_owned(), data }));
+    let protocol = Protocol::Megatron;
+    let wikitext = text.wikitext.clone().map(|data| {
+        Task::WikiText103(WikiText103 { name: WIKITEXT_NAME.to_owned(), data, protocol })
+    });
     let lambada = text
         .lambada
         .clone()
-        .map(|data| Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data }));
+        .map(|data| Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data, protocol }));
     wikitext.into_iter().chain(lambada).collect()
 }
 

@@ -16,7 +16,7 @@ use training::generation::{
 #[derive(Debug, Serialize)]
 pub(super) struct GenerationPlan {
     checkpoint: PathBuf,
-    step: u64,
+    step: Option<u64>,
     parameters: u64,
     seq_length: usize,
     prompt_tokens: usize,
@@ -83,7 +83,7 @@ impl GenerationPlan {
         let mut line = format!(
             "{} at step {}: {how}; prompt of {} tokens, weights {}, {cache}",
             self.checkpoint.display(),
-            HumanCount(self.step),
+            HumanCount(self.step.unwrap_or_default()),
             HumanCount(self.prompt_tokens as u64),
             HumanBytes(self.bytes.weights),
         );

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use corpus::{machine, tokenizer};
-use evaluation::{ModelIdentity, Task};
+use evaluation::{CheckpointKind, ModelIdentity, Task};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use training::architecture::Architecture;
@@ -225,7 +225,14 @@ fn evaluation_flops_of(
     let tokenizer = tokenizer::open(&config.data.tokenizer)?;
     let model = size.gpt2().with_vocab_size(tokenizer.vocab_size());
     let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token() / 3.0; // forward only
-    let identity = ModelIdentity { checkpoint: PathBuf::new(), step: 0, config: model, tokenizer };
+    let identity = ModelIdentity {
+        checkpoint: PathBuf::new(),
+        kind: CheckpointKind::Trained,
+        step: None,
+        config: model,
+        split_weights: None,
+        tokenizer,
+    };
     let task: Task = eval_task(file.task, report_name(file.task), file.path.clone());
     let plan = config.eval.clone().validate(PathBuf::new(), vec![task.clone()])?;
     let summary = task.summary(&identity, &plan).context("cannot use the test set")?;

@@ -13,6 +13,7 @@ mod inputs;
 mod journal;
 mod parts;
 mod plan;
+mod pulse;
 mod report;
 mod speed;
 mod work;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use evaluation::Protocol;
 use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
 use tracing::warn;
@@ -181,10 +183,10 @@ fn refusal(name: &str, inputs: &Inputs, estimate: &Estimate) -> Option<String> {
 
 /// The task of an evaluation on the test set of that name at `data`.
 fn eval_task(task: Task, name: &str, data: PathBuf) -> evaluation::Task {
-    let name = name.to_owned();
+    let (name, protocol) = (name.to_owned(), Protocol::Megatron);
     match task {
-        Task::WikiText103 => evaluation::Task::WikiText103(WikiText103 { name, data }),
-        Task::Lambada => evaluation::Task::Lambada(Lambada { name, data }),
+        Task::WikiText103 => evaluation::Task::WikiText103(WikiText103 { name, data, protocol }),
+        Task::Lambada => evaluation::Task::Lambada(Lambada { name, data, protocol }),
     }
 }
 

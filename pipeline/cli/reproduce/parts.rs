@@ -27,13 +27,14 @@ pub(super) const CSV_FILE: &str = "table3.csv";
 pub(super) const PAGE_FILE: &str = "table3.html";
 
 /// Sections and keys of a training that change its speed and memory, and no result.
-const FREE: [&str; 6] = [
+const FREE: [&str; 7] = [
     "/parallel",
     "/recompute",
     "/checkpoint",
     "/logging",
     "/batch/micro_batch_size",
     "/data/epoch_tokens",
+    "/data/repeat",
 ];
 
 /// A part of a reproduction. Sizes are counted as in its configuration.
@@ -121,7 +122,10 @@ impl Parts<'_> {
             }
             Part::Contamination => vec![CONTAMINATION_FILE.to_owned()],
             Part::Train(size) => vec![run_of(self.size(size))],
-            Part::Eval(size, task) => vec![score_of(self.size(size), task)],
+            Part::Eval(size, task) => {
+                let size = self.size(size);
+                vec![score_of(size, task), scores_of(size, task)]
+            }
             Part::Page => [REPORT_FILE, CSV_FILE, PAGE_FILE].map(str::to_owned).to_vec(),
         }
     }
@@ -144,7 +148,8 @@ impl Parts<'_> {
                 }
                 files
             }
-            _ => self.outputs(part),
+            Part::Eval(size, task) => vec![score_of(self.size(size), task)],
+            Part::Contamination | Part::Page => self.outputs(part),
         }
     }
 
@@ -322,4 +327,9 @@ pub(super) fn run_of(size: &str) -> String {
 /// The file of a size's score, relative to the reproduction's folder.
 pub(super) fn score_of(size: &str, task: Task) -> String {
     format!("eval/{size}.{}.json", name_of(task))
+}
+
+/// Where what is scored of it lies until all is, relative to the reproduction's folder.
+pub(super) fn scores_of(size: &str, task: Task) -> String {
+    format!("eval/{size}.{}.partial", name_of(task))
 }

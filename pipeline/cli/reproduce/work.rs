@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use corpus::{CorpusError, Existing, FileSummary, Observer, PendingFile, machine};
 use curation::{CurationError, curate};
 use evaluation::contamination::{ContaminationPlan, measure};
-use evaluation::{EvalError, evaluate};
+use evaluation::{EvalError, PartialScores, evaluate};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
@@ -17,8 +17,10 @@ use training::{RunOptions, TrainError, train};
 use super::inputs::{TEXT_FILES, TextInput};
 use super::journal::{Journal, State};
 use super::parts::{
-    CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, Parts, REPORT_FILE, TEXT, run_of, score_of,
+    CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, Parts, REPORT_FILE, TEXT, run_of,
+    score_of, scores_of,
 };
+use super::pulse::with_pulse;
 use super::report::{ReproductionReport, Task};
 
 use super::{eval_task, facts};
@@ -110,7 +112,7 @@ impl<'a> Work<'a> {
 
         machine::reset_peak_rss();
         let started = Instant::now();
-        let done = self.make(part);
+        let done = with_pulse(&self.journal, &key, self.parts.out, started, || self.make(part));
         let done = match done {
             Err(error) if is_stop(&error) => Ok(Done::Stopped),
             done => done,
@@ -184,7 +186,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn make(&mut self, part: Part) -> anyhow::Result<Done> {
+    fn make(&self, part: Part) -> anyhow::Result<Done> {
         match part {
             Part::Text => self.text(),
             Part::Corpus => self.corpus(),
@@ -294,7 +296,10 @@ impl<'a> Work<'a> {
         create_parent(&path)?;
         let run = self.out(&run_of(self.parts.size(size)));
         let config = self.parts.config.eval.clone();
-        let plan = config.validate(run, vec![eval_task(task, set.name, set.path)])?;
+        let mut plan = config.validate(run, vec![eval_task(task, set.name, set.path)])?;
+        // What lies there is this very part's.
+        let scores = self.out(&scores_of(self.parts.size(size), task));
+        plan.partial_scores = PartialScores::File { path: scores, replace: true };
         let report = evaluate(&plan, self.progress).context("cannot evaluate")?;
         let result = report.results.first().context("the evaluation has no result")?;
         let result = serde_json::to_value(result)?;
@@ -331,7 +336,10 @@ fn is_stop(error: &anyhow::Error) -> bool {
         matches!(cause.downcast_ref(), Some(CorpusError::Stopped))
             || matches!(cause.downcast_ref(), Some(CurationError::Stopped { .. }))
             || matches!(cause.downcast_ref(), Some(TrainError::Stopped))
-            || matches!(cause.downcast_ref(), Some(EvalError::Stopped))
+            || matches!(
+                cause.downcast_ref(),
+                Some(EvalError::Stopped | EvalError::StoppedWithScores { .. })
+            )
     })
 }
 

@@ -150,7 +150,7 @@ pub enum CheckpointError {
     /// A folder's tokenizer is not its model's.
     #[error(
         "{}: the model has {model} tokens and the tokenizer {tokenizer}; name the right one with \
-         --tokenizer",
+         `pipeline checkpoint import --tokenizer`",
         path.display()
     )]
     ForeignTokenizer {

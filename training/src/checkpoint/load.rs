@@ -20,7 +20,8 @@ use super::{
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
-use crate::config::ParallelConfig;
+use crate::config::{DataConfig, ParallelConfig};
+use crate::data::SplitWeights;
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
 use crate::parallel::ParallelDims;
@@ -87,6 +88,20 @@ impl Checkpoint {
         }
         let newest_fault = passed_over.into_iter().next().map(|it| it.fault);
         newest.ok_or_else(|| newest_fault.unwrap_or_else(|| no_checkpoint(path)))
+    }
+
+    /// What the manifest says of the checkpoint that [`open_observed`](Self::open_observed) most
+    /// likely opens, without a look at any other file: for what can be told beforehand. `None` where
+    /// there is none, or none that can be read.
+    #[must_use]
+    pub fn peek(path: &Path) -> Option<Manifest> {
+        match locate(path).ok()? {
+            Place::Checkpoint => Manifest::read(path).ok(),
+            Place::Several(checkpoints) => {
+                let (_, newest) = step_folders(&checkpoints).ok()?.into_iter().next()?;
+                Manifest::read(&newest).ok()
+            }
+        }
     }
 
     /// Opens the newest complete checkpoint in the folder `checkpoints`, by the numbers in their
@@ -243,6 +258,25 @@ impl Checkpoint {
         Some(file.xxh3_128.clone())
     }
 
+    /// The hash of the file that holds its weights, in hexadecimal.
+    pub fn model_hash(&self) -> String {
+        self.hash_of(MODEL).unwrap_or_default()
+    }
+
+    /// How the run that wrote it divided the documents of its data; `None` for weights that came
+    /// from another program.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration beside it cannot be read.
+    pub fn split_weights(&self) -> Result<Option<SplitWeights>, TrainError> {
+        if !self.has_training_state() {
+            return Ok(None);
+        }
+        let config: DividedBy = read_json(&self.folder.join(TRAIN_CONFIG))?;
+        Ok(Some(config.data.split))
+    }
+
     /// The resolved configuration of the run that wrote it.
     ///
     /// # Errors
@@ -311,6 +345,12 @@ impl Checkpoint {
 struct WrittenBy {
     #[serde(default)]
     parallel: ParallelConfig,
+}
+
+/// What a checkpoint's configuration says about the division of its data.
+#[derive(Deserialize)]
+struct DividedBy {
+    data: DataConfig,
 }
 
 /// Weights by name, sliced for any layout.

@@ -54,6 +54,60 @@ pub enum DataError {
         weight: f64,
     },
 
+    /// A part of data whose sources have weights.
+    #[error(
+        "--data {}: its sources have weights, and its documents no one order in that mix; give a \
+         folder without them, or one for each source",
+        path.display()
+    )]
+    WeightedPart {
+        /// The data folder.
+        path: PathBuf,
+    },
+
+    /// A part of data without a whole sample.
+    #[error(
+        "--data {}: the {part} part has {documents} of {all_documents} documents by the split \
+         \"{split}\", with {tokens} tokens; one sequence needs {needed_tokens}; choose another \
+         --split, or other split_weights",
+        path.display()
+    )]
+    PartTooSmall {
+        /// The data folder or shard.
+        path: PathBuf,
+        /// The weights as they were written.
+        split: String,
+        /// Which part.
+        part: &'static str,
+        /// Documents of all parts.
+        all_documents: u64,
+        /// Documents of this one.
+        documents: u64,
+        /// Their tokens.
+        tokens: u64,
+        /// `seq_length + 1`.
+        needed_tokens: u64,
+    },
+
+    /// Data of another tokenizer than the model's.
+    #[error(
+        "--data {}: made by the tokenizer {tokenizer} of {vocab_size} tokens, and the model's is \
+         {model_tokenizer} of {model_vocab_size}; give data that this one made",
+        path.display()
+    )]
+    ModelTokenizer {
+        /// The data folder.
+        path: PathBuf,
+        /// Its tokenizer.
+        tokenizer: String,
+        /// Tokens of that.
+        vocab_size: usize,
+        /// The model's tokenizer.
+        model_tokenizer: String,
+        /// Tokens of that.
+        model_vocab_size: usize,
+    },
+
     /// All weights are 0.
     #[error("every --data has weight 0, so there is nothing to train on; give one of them more")]
     NoWeight,

@@ -73,6 +73,29 @@ impl DataInputs {
         Ok(Self { inputs, tokenizer })
     }
 
+    /// Opens one data folder or shard, whose tokens are to be those of `tokenizer`.
+    ///
+    /// # Errors
+    ///
+    /// When it is no data or broken, or a data folder that another tokenizer made.
+    pub(crate) fn of_one(path: &Path, tokenizer: &TokenizerIdentity) -> Result<Self, TrainError> {
+        let input = DataInput::open(&WeightedPath::unweighted(path.to_owned()))?;
+        if let Some(Content::Folder(folder)) = &input.content {
+            let found = folder.tokenizer_identity()?;
+            if found.fingerprint != tokenizer.fingerprint {
+                return Err(DataError::ModelTokenizer {
+                    path: path.to_owned(),
+                    tokenizer: found.name,
+                    vocab_size: found.vocab_size,
+                    model_tokenizer: tokenizer.name.clone(),
+                    model_vocab_size: tokenizer.vocab_size,
+                }
+                .into());
+            }
+        }
+        Ok(Self { inputs: vec![input], tokenizer: tokenizer.clone() })
+    }
+
     /// The tokenizer that made all of it.
     pub(crate) fn tokenizer(&self) -> &TokenizerIdentity {
         &self.tokenizer
@@ -131,6 +154,16 @@ impl DataInput {
             }
         };
         Ok(Some(files.join(", ")))
+    }
+
+    /// Names and hashes of the files with its tokens, as its manifest has them; `None` where it has
+    /// no manifest.
+    pub(super) fn manifest_hashes(&self) -> Option<String> {
+        let Some(Content::Folder(folder)) = &self.content else { return None };
+        let files = folder.manifest().files.iter();
+        let files = files.filter(|file| SHARD_FILES.contains(&&*file.name));
+        let hashes: Vec<_> = files.map(|file| format!("{} {}", file.name, file.xxh3_128)).collect();
+        Some(hashes.join(", "))
     }
 
     /// Whether its sources have weights of their own.

@@ -5,7 +5,8 @@
 //! training, validation and test, [`stream`] makes one row of tokens of them, and [`samples`] cuts
 //! it. [`order`] permutes a source's samples, or [`megatron_index`] as the original implementation
 //! does; [`blend`] mixes the sources, [`sampler`] puts both together, and [`batch`] puts samples side
-//! by side. `training_data` is the road from the first to the last. Everything is a pure function of
+//! by side. `training_data` is the road from the first to the last, and [`part`] a shorter one for who
+//! only evaluates. Everything is a pure function of
 //! the data, the seed and a sample's place, so that a run resumes anywhere without replaying what
 //! came before, and no rank or thread changes what is read. Counts and places have 64 bits.
 
@@ -16,6 +17,7 @@ pub(crate) mod input;
 pub mod megatron_index;
 pub mod mersenne_twister;
 pub mod order;
+pub mod part;
 pub mod record;
 pub mod sampler;
 pub mod samples;
@@ -31,6 +33,7 @@ pub use error::DataError;
 pub use megatron_index::MegatronIndex;
 pub use mersenne_twister::MersenneTwister;
 pub use order::{KeyedPermutation, SampleOrder};
+pub use part::{DataPart, Part};
 pub use record::DataRecord;
 pub use sampler::OrderedSamples;
 pub use samples::{Samples, SourceSamples};

@@ -79,7 +79,7 @@ impl SourceSamples {
         self.index.as_deref()
     }
 
-    fn read(&self, sample: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
+    pub(super) fn read(&self, sample: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
         if let Some(index) = &self.index {
             return Ok(index.read(&self.stream, sample, out)?);
         }

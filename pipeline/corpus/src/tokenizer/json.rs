@@ -44,10 +44,19 @@ impl JsonTokenizer {
     /// Where the file cannot be read, is no tokenizer, asks for a part that this build does not
     /// have, or has no token that ends a document.
     pub fn open(path: &Path) -> Result<Self, CorpusError> {
+        let text = std::fs::read_to_string(path).map_err(CorpusError::io("read", path))?;
+        Self::of_definition(path, text)
+    }
+
+    /// [`open`](Self::open) for the text that the file at `path` holds, or would hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn of_definition(path: &Path, text: String) -> Result<Self, CorpusError> {
         // Manifests keep the name, and are read from other folders than the one it is relative to.
         let absolute = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
         let name = absolute.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(CorpusError::io("read", path))?;
         let fail = |problem: String| CorpusError::Tokenizer { name: name.clone(), problem };
 
         let canonical =

@@ -6,7 +6,6 @@ use corpus::tokenizer::{
     FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
 };
 use corpus::{Observer, TokenizerIdentity};
-use tracing::warn;
 
 use super::super::output_folder::Existing;
 use super::super::weights_only::{self, WeightsOnly};
@@ -15,10 +14,6 @@ use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::Manifest;
-use crate::model::Gpt2Config;
-
-/// Tables are padded to multiples of these powers of two.
-const PADDED_TO: std::ops::RangeInclusive<u32> = 3..=12;
 
 /// Writes the model in the folder `from` to the checkpoint folder `out`, one tensor at a time.
 ///
@@ -59,7 +54,7 @@ pub fn import(
     let weights = WeightsOnly { step: 0, from, source: &model };
     let describe = |folder: &Path| {
         let identity = write_tokenizer(&found, folder)?;
-        let config = fitting(&model, &identity)?;
+        let config = model.config_for(&identity)?;
         Ok((identity, Architecture::Gpt2(config)))
     };
     weights_only::write(&weights, describe, out, existing, observer)
@@ -80,36 +75,4 @@ fn write_tokenizer(found: &FoundTokenizer, folder: &Path) -> Result<TokenizerIde
         eod,
         ..TokenizerIdentity::of(&opened)
     })
-}
-
-/// The model with as many tokens as the tokenizer has: rows that pad the table are left out.
-fn fitting(
-    model: &HuggingFaceModel,
-    tokenizer: &TokenizerIdentity,
-) -> Result<Gpt2Config, TrainError> {
-    let mut config = model.config().clone();
-    let (rows, tokens) = (config.vocab_size, tokenizer.vocab_size);
-    if rows != tokens {
-        if !PADDED_TO.into_iter().any(|bits| rows == tokens.next_multiple_of(1 << bits)) {
-            let path = model.folder().to_owned();
-            return Err(
-                CheckpointError::ForeignTokenizer { path, model: rows, tokenizer: tokens }.into()
-            );
-        }
-        warn!(
-            "{}: the table has {rows} rows and the tokenizer {tokens} tokens: the last {} rows are \
-             padding, and left out",
-            model.folder().display(),
-            rows - tokens
-        );
-        config.vocab_size = tokens;
-    }
-    if let Some(end) = model.end_of_text().filter(|&end| end != tokenizer.eod) {
-        warn!(
-            "{}: config.json says that token {end} ends a text, the tokenizer says {}",
-            model.folder().display(),
-            tokenizer.eod
-        );
-    }
-    Ok(config)
 }

@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use corpus::{FileSummary, Observer, Unit};
+use corpus::{FileSummary, Observer, TokenizerIdentity, Unit};
 use serde_json::Value;
+use tracing::warn;
 
 use super::super::manifest::read_json;
 use super::super::tensor_map::TensorMap;
-use super::super::{HUGGING_FACE_CONFIG, MODEL, named};
+use super::super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, named};
 use super::config::read_gpt2_config;
 use crate::TrainError;
 use crate::checkpoint::CheckpointError;
@@ -27,6 +28,9 @@ const PREFIX: &str = "transformer.";
 const EMBEDDING: &str = "transformer.wte.weight";
 /// The head, where a file repeats it.
 const HEAD: &str = "lm_head.weight";
+
+/// Tables are padded to multiples of these powers of two.
+const PADDED_TO: std::ops::RangeInclusive<u32> = 3..=12;
 
 /// A model in Hugging Face's form.
 #[derive(Debug)]
@@ -69,6 +73,13 @@ impl HuggingFaceModel {
         Ok(Self { folder: folder.to_owned(), config, end_of_text, files, tensors })
     }
 
+    /// Whether the folder `path` is of this form, and not a checkpoint of this program, which has a
+    /// `config.json` too.
+    #[must_use]
+    pub fn is_at(path: &Path) -> bool {
+        path.join(HUGGING_FACE_CONFIG).is_file() && !path.join(MANIFEST).exists()
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -77,6 +88,48 @@ impl HuggingFaceModel {
     /// The model's sizes.
     pub fn config(&self) -> &Gpt2Config {
         &self.config
+    }
+
+    /// Whether the table has as many rows as there are `tokens`, or more that only pad it.
+    #[must_use]
+    pub fn has_vocabulary_of(&self, tokens: usize) -> bool {
+        let rows = self.config.vocab_size;
+        rows == tokens
+            || PADDED_TO.into_iter().any(|bits| rows == tokens.next_multiple_of(1 << bits))
+    }
+
+    /// The model with as many tokens as `tokenizer` has: rows that pad the table are left out, so
+    /// that none of them is ever scored.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError::ForeignTokenizer`] when it has another number of tokens.
+    pub fn config_for(&self, tokenizer: &TokenizerIdentity) -> Result<Gpt2Config, TrainError> {
+        let mut config = self.config.clone();
+        let (rows, tokens) = (config.vocab_size, tokenizer.vocab_size);
+        if !self.has_vocabulary_of(tokens) {
+            let path = self.folder.clone();
+            return Err(
+                CheckpointError::ForeignTokenizer { path, model: rows, tokenizer: tokens }.into()
+            );
+        }
+        if rows != tokens {
+            warn!(
+                "{}: the table has {rows} rows and the tokenizer {tokens} tokens: the last {} rows \
+                 are padding, and left out",
+                self.folder.display(),
+                rows - tokens
+            );
+            config.vocab_size = tokens;
+        }
+        if let Some(end) = self.end_of_text.filter(|&end| end != tokenizer.eod) {
+            warn!(
+                "{}: config.json says that token {end} ends a text, the tokenizer says {}",
+                self.folder.display(),
+                tokenizer.eod
+            );
+        }
+        Ok(config)
     }
 
     /// The token that ends a text, where the folder says so.
@@ -92,7 +145,7 @@ impl HuggingFaceModel {
     pub fn fingerprint(&self, observer: &dyn Observer) -> Result<String, TrainError> {
         let sizes = self.files.iter().filter_map(|path| path.metadata().ok());
         let total = sizes.map(|file| file.len()).sum();
-        observer.begin("read initial weights", Some(total), Unit::Bytes);
+        observer.begin("read weights", Some(total), Unit::Bytes);
         let summaries: Result<Vec<_>, _> =
             self.files.iter().map(|path| FileSummary::observed(path, observer)).collect();
         observer.finish();

@@ -1,0 +1,296 @@
+//! Loss and perplexity on held-out documents of a data folder.
+//!
+//! All documents of a part are one stream of tokens, cut into sequences of the model's length, each
+//! token predicted once from those before it in its sequence: the samples of a training's own
+//! validation, whose loss this is where that takes all of them. A data folder is divided by the
+//! weights that the run was trained with, so that the documents are those that it held out.
+//!
+//! Attention and positions are not reset at the end of a document, and the token that ends it is
+//! predicted like any other, as in training.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use corpus::{Observer, TokenizerIdentity, Unit};
+use serde::Serialize;
+use tracing::info;
+use training::data::{DataPart, Part, SplitWeights};
+use training::inference::Window;
+
+use crate::config::EvalPlan;
+use crate::error::EvalError;
+use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+use crate::report::{self, TaskResult};
+use crate::score_log::TotalLoss;
+use crate::summary::TaskSummary;
+
+/// What reports call the task.
+pub const NAME: &str = "validation";
+
+/// Largest mean loss that a perplexity is computed from, as the original implementation prints it:
+/// perplexities end at `exp(20)`.
+const MAX_MEAN_LOSS: f64 = 20.0;
+
+/// Forward passes of every copy of the model whose tokens are in memory together.
+const PASSES_AT_A_TIME: usize = 64;
+
+/// Loss on a part of a data folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validation {
+    /// What the report calls the task.
+    pub name: String,
+    /// The data folder; or a shard, by its path without `.bin` or `.idx` or by either file.
+    pub data: PathBuf,
+    /// Which of its documents.
+    pub part: Part,
+}
+
+/// What the task found; the protocol is always `training`: that of a training's own validation.
+pub type Measured = report::Findings<Metrics, Counts, Settings>;
+
+/// How well the documents were predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Mean over the targets of the negative natural logarithm of their probability.
+    pub loss: f64,
+    /// `exp(loss)`.
+    pub perplexity: f64,
+    /// Whether a loss above `max_mean_loss` was cut for the perplexity.
+    pub capped: bool,
+    /// Sum over the targets.
+    pub total_nll: f64,
+}
+
+/// Sizes of the part and of its evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Tokens predicted: `window` for each sequence that was scored.
+    pub targets: u64,
+    /// Sequences scored: all of the part, unless a limit left some out.
+    pub sequences: u64,
+    /// Sequences of the part.
+    pub sequences_in_part: u64,
+    /// Documents of the part.
+    pub documents: u64,
+    /// Tokens of the part.
+    pub tokens: u64,
+    /// Tokens behind the last whole sequence, which belong to none.
+    pub tokens_left_over: u64,
+}
+
+/// What the numbers depend on, and where they come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    /// Which documents of the data: `train`, `validation` or `test`.
+    pub split: Part,
+    /// Weights by which the documents are divided into the three.
+    pub split_weights: SplitWeights,
+    /// Who says so: `configuration`, `checkpoint` for the run that was trained, or `default`.
+    pub split_weights_from: &'static str,
+    /// Tokens of a sequence: the model's `seq_length`.
+    pub window: usize,
+    /// The model's tokenizer.
+    pub tokenizer: String,
+    /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability.
+    pub padded_vocabulary: &'static str,
+    /// Mean losses above this are cut for the perplexity.
+    pub max_mean_loss: f64,
+    /// The data folder or shard.
+    pub data: PathBuf,
+    /// The model's checkpoint.
+    pub checkpoint: PathBuf,
+    /// What the checkpoint is.
+    pub checkpoint_kind: CheckpointKind,
+    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
+    pub checkpoint_step: Option<u64>,
+    /// Ranks that shared each copy of the model.
+    pub tensor_parallel_size: usize,
+    /// Copies of the model that scored side by side.
+    pub data_parallel_size: usize,
+    /// Sequences per forward pass.
+    pub micro_batch_size: usize,
+    /// Sequences after which scoring stopped, where that was asked for.
+    pub limit: Option<usize>,
+}
+
+/// The weights of a division, and who says so.
+struct Division {
+    weights: SplitWeights,
+    from: &'static str,
+}
+
+impl Validation {
+    /// Scores the part's sequences with `model`.
+    ///
+    /// # Errors
+    ///
+    /// When the data cannot be used or is not what it says, the model fails or gives a loss that is
+    /// no number, or `observer` asks to stop.
+    pub fn run(
+        &self,
+        model: &mut EvaluatedModel,
+        plan: &EvalPlan,
+        observer: &dyn Observer,
+    ) -> Result<TaskResult, EvalError> {
+        let start = Instant::now();
+        let part = self.open(&model.identity, plan)?;
+        part.verify(observer)?;
+        let counts = self.counts(&part, &model.identity, plan);
+        info!(
+            task = self.name,
+            split = self.part.name(),
+            documents = counts.documents,
+            sequences = counts.sequences,
+            "scoring"
+        );
+        observer.begin(&self.name, Some(counts.sequences), Unit::Samples);
+        let total_nll = self.total_nll(&part, counts.sequences, model, plan, observer)?;
+        observer.finish();
+        let measured = Measured {
+            protocol: "training",
+            metrics: Metrics::new(total_nll, counts.targets),
+            counts,
+            settings: self.settings(&model.identity, plan),
+        };
+        Ok(TaskResult {
+            task: self.name.clone(),
+            measured: report::Measured::Validation(measured),
+            partial: counts.sequences < counts.sequences_in_part,
+            seconds: start.elapsed().as_secs_f64(),
+            items: None,
+        })
+    }
+
+    /// What [`run`](Self::run) would do. Reads no tokens.
+    ///
+    /// # Errors
+    ///
+    /// When the data cannot be used.
+    pub fn summary(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<TaskSummary, EvalError> {
+        let part = self.open(model, plan)?;
+        let counts = self.counts(&part, model, plan);
+        let sequences = counts.sequences as usize;
+        Ok(TaskSummary {
+            task: self.name.clone(),
+            data: self.data.clone(),
+            tokens: counts.tokens as usize,
+            windows: Some(sequences),
+            examples: None,
+            targets: counts.targets as usize,
+            forward_passes: sequences.div_ceil(plan.micro_batch_size.get()),
+            token_positions: counts.targets as usize,
+            partial: counts.sequences < counts.sequences_in_part,
+        })
+    }
+
+    /// What the data says of its content, and by which weights it is divided.
+    pub(crate) fn data_description(
+        &self,
+        model: &ModelIdentity,
+        plan: &EvalPlan,
+    ) -> Result<(String, SplitWeights), EvalError> {
+        Ok((self.open(model, plan)?.description(), Division::of(model, plan).weights))
+    }
+
+    fn open(&self, model: &ModelIdentity, plan: &EvalPlan) -> Result<DataPart, EvalError> {
+        let division = Division::of(model, plan);
+        let tokenizer = TokenizerIdentity::of(&*model.tokenizer);
+        let seq_length = model.config.seq_length;
+        Ok(DataPart::open(&self.data, self.part, &division.weights, seq_length, &tokenizer)?)
+    }
+
+    fn counts(&self, part: &DataPart, model: &ModelIdentity, plan: &EvalPlan) -> Counts {
+        let seq_length = model.config.seq_length as u64;
+        let limit = plan.limit.map_or(u64::MAX, |limit| limit.get() as u64);
+        let sequences = part.num_samples().min(limit);
+        Counts {
+            targets: sequences * seq_length,
+            sequences,
+            sequences_in_part: part.num_samples(),
+            documents: part.num_documents(),
+            tokens: part.num_tokens(),
+            // The last sequence's last target is the input of none.
+            tokens_left_over: part.num_tokens() - part.num_samples() * seq_length - 1,
+        }
+    }
+
+    /// The sum of the losses of the first `sequences` sequences, whose tokens are read a few passes
+    /// at a time.
+    fn total_nll(
+        &self,
+        part: &DataPart,
+        sequences: u64,
+        model: &mut EvaluatedModel,
+        plan: &EvalPlan,
+        observer: &dyn Observer,
+    ) -> Result<f64, EvalError> {
+        let seq_length = model.identity.config.seq_length;
+        let passes = PASSES_AT_A_TIME * plan.data_parallel_size.get();
+        let at_a_time = passes * plan.micro_batch_size.get();
+        let (mut total, mut tokens) = (0.0, Vec::new());
+        for first in (0..sequences).step_by(at_a_time) {
+            tokens.clear();
+            for sequence in first..sequences.min(first + at_a_time as u64) {
+                part.read(sequence, &mut tokens)?;
+            }
+            model.identity.check_tokens(&tokens)?;
+            let windows = tokens.chunks_exact(seq_length + 1);
+            let windows: Vec<Window<'_>> =
+                windows.map(|tokens| Window { tokens, scored: 0..seq_length }).collect();
+            let stage = Stage { name: &self.name, unit: Unit::Samples, windows: &windows };
+            let losses =
+                model.score_part(&stage, first as usize, plan.micro_batch_size, observer)?;
+            total += losses.iter().map(|&TotalLoss(loss)| loss).sum::<f64>();
+        }
+        Ok(total)
+    }
+
+    fn settings(&self, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
+        let division = Division::of(model, plan);
+        Settings {
+            split: self.part,
+            split_weights: division.weights,
+            split_weights_from: division.from,
+            window: model.config.seq_length,
+            tokenizer: model.tokenizer.name().to_owned(),
+            padded_vocabulary: "masked",
+            max_mean_loss: MAX_MEAN_LOSS,
+            data: self.data.clone(),
+            checkpoint: model.checkpoint.clone(),
+            checkpoint_kind: model.kind,
+            checkpoint_step: model.step,
+            tensor_parallel_size: plan.tensor_parallel_size.get(),
+            data_parallel_size: plan.data_parallel_size.get(),
+            micro_batch_size: plan.micro_batch_size.get(),
+            limit: plan.limit.map(NonZeroUsize::get),
+        }
+    }
+}
+
+impl Metrics {
+    fn new(total_nll: f64, targets: u64) -> Self {
+        let loss = total_nll / targets as f64;
+        Self {
+            loss,
+            perplexity: loss.min(MAX_MEAN_LOSS).exp(),
+            capped: loss > MAX_MEAN_LOSS,
+            total_nll,
+        }
+    }
+}
+
+impl Division {
+    /// That of the plan, else that of the model's training, else the paper's.
+    fn of(model: &ModelIdentity, plan: &EvalPlan) -> Self {
+        match (&plan.split_weights, &model.split_weights) {
+            (Some(weights), _) => Self { weights: weights.clone(), from: "configuration" },
+            (None, Some(weights)) => Self { weights: weights.clone(), from: "checkpoint" },
+            (None, None) => Self { weights: SplitWeights::default(), from: "default" },
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The weights of a model, wherever they come from: a run, a checkpoint, or a Hugging Face folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use corpus::tokenizer::{FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer};
+use corpus::{Observer, TokenizerIdentity};
+use tracing::{info, warn};
+use training::TrainError;
+use training::checkpoint::{Checkpoint, HuggingFaceModel};
+use training::parameters::{ParameterSource, ParameterSpec};
+
+use crate::error::EvalError;
+use crate::model::{CheckpointKind, ModelIdentity};
+
+/// Weights that have been opened.
+pub(crate) enum Weights {
+    /// A checkpoint of this program.
+    Checkpoint(Box<Checkpoint>),
+    /// A folder of Hugging Face's.
+    HuggingFace(Box<HuggingFaceModel>),
+}
+
+impl Weights {
+    /// Opens the newest whole checkpoint of a run, a checkpoint, or a Hugging Face folder.
+    ///
+    /// # Errors
+    ///
+    /// When it is none of them or not whole: a tensor that is missing, superfluous or of another
+    /// shape is named; or when `observer` asks to stop.
+    pub(crate) fn open(path: &Path, observer: &dyn Observer) -> Result<Self, EvalError> {
+        if HuggingFaceModel::is_at(path) {
+            return Ok(Self::HuggingFace(Box::new(HuggingFaceModel::open(path)?)));
+        }
+        Ok(Self::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?)))
+    }
+
+    /// What the model is.
+    ///
+    /// # Errors
+    ///
+    /// When its tokenizer is not found, or is not the model's.
+    pub(crate) fn identity(&self) -> Result<ModelIdentity, EvalError> {
+        match self {
+            Self::Checkpoint(checkpoint) => ModelIdentity::new(checkpoint),
+            Self::HuggingFace(model) => {
+                let tokenizer = tokenizer_of(model)?;
+                Ok(ModelIdentity {
+                    checkpoint: model.folder().to_owned(),
+                    kind: CheckpointKind::HuggingFace,
+                    step: None,
+                    // Rows beyond the tokenizer's tokens only pad the table, and are not read.
+                    config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
+                    split_weights: None,
+                    tokenizer,
+                })
+            }
+        }
+    }
+
+    /// Hashes of the files that hold the weights; of a Hugging Face folder they are read for it.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or `observer` asks to stop.
+    pub(crate) fn fingerprint(&self, observer: &dyn Observer) -> Result<String, EvalError> {
+        match self {
+            Self::Checkpoint(checkpoint) => Ok(checkpoint.model_hash()),
+            Self::HuggingFace(model) => Ok(model.fingerprint(observer)?),
+        }
+    }
+}
+
+impl ParameterSource for Weights {
+    fn local(
+        &self,
+        spec: &ParameterSpec,
+        rank: usize,
+        size: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        match self {
+            Self::Checkpoint(checkpoint) => checkpoint.local(spec, rank, size),
+            Self::HuggingFace(model) => model.local(spec, rank, size),
+        }
+    }
+}
+
+/// The tokenizer of a Hugging Face folder; GPT-2's where there is none and the vocabulary is of its
+/// size.
+fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalError> {
+    let folder = model.folder();
+    match find_tokenizer(folder)? {
+        Some(FoundTokenizer::Gpt2) => {
+            info!("{}: its tokenizer is GPT-2's", folder.display());
+            Ok(Arc::new(Gpt2Tokenizer::new()))
+        }
+        Some(FoundTokenizer::Definition(text)) => {
+            Ok(Arc::new(JsonTokenizer::of_definition(&folder.join("tokenizer.json"), text)?))
+        }
+        None => {
+            let gpt2 = Gpt2Tokenizer::new();
+            let (path, found) = (folder.display().to_string(), model.config().vocab_size);
+            if !model.has_vocabulary_of(gpt2.vocab_size()) {
+                return Err(EvalError::UnknownTokenizer { path, vocab_size: found });
+            }
+            warn!(
+                "{path}: no tokenizer there; taking GPT-2's, whose vocabulary has the size of the \
+                 model's ({found})"
+            );
+            Ok(Arc::new(gpt2))
+        }
+    }
+}
