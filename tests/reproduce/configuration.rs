@@ -47,7 +47,8 @@ fn a_mistake_is_told_with_its_line_or_its_flag() {
         ("size.0.model.gpt2.num_attention_heads=3", "num_attention_heads = 3"),
         ("limits.max_days=0", "limits.max_days = 0: must be above 0"),
         ("contamination.ngram_words=[]", "contamination.ngram_words = []"),
-        ("eval.overlap=33", ""),
+        ("eval.overlap=33", "overlap = 33"),
+        ("eval.tensor_parallel_size=3", "tensor_parallel_size = 3"),
         ("train.batch.micro_batch_size=3", "micro_batch_size"),
         ("train.schedule.train_steps=0", "expected a whole number of at least 1"),
     ] {
@@ -56,8 +57,7 @@ fn a_mistake_is_told_with_its_line_or_its_flag() {
             pipeline_in(&dir, &format!("{LINE} --dry-run --set {set}")).success();
             continue;
         }
-        let given = "--wikitext103 wiki.tokens";
-        pipeline_in(&dir, &format!("{LINE} {given} --set {set}")).refused(2, message);
+        pipeline_in(&dir, &format!("{LINE} --set {set}")).refused(2, message);
         assert!(!dir.path("out").exists(), "{set}");
     }
     let without = MICRO.replace("[text]\nmax_bytes = 1_000_000\n", "");

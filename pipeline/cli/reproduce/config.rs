@@ -35,8 +35,8 @@ use corpus::tokenizer;
 use curation::CurationConfig;
 use curation::config::{LengthConfig, NearDuplicatesConfig};
 use curation::decontaminate::{ArticleConfig, DecontaminationConfig, NGramConfig, TitleConfig};
-use evaluation::EvalConfig;
 use evaluation::contamination::MAX_NGRAM_WORDS;
+use evaluation::{EvalConfig, wikitext103};
 use serde::{Deserialize, Serialize};
 use training::TrainConfig;
 use training::backend::{Precision, Recompute};
@@ -46,7 +46,8 @@ use training::config::{
 };
 use training::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
 
-use super::report::PaperRow;
+use super::eval_task;
+use super::report::{PaperRow, Task};
 use crate::exit::Usage;
 use crate::machine_text::{self, DOCUMENTS_FILE};
 
@@ -275,10 +276,20 @@ impl ReproduceConfig {
         }
         self.check_alike()?;
         for size in &self.sizes {
-            let checked = self.train_config(size).summary();
-            checked.with_context(|| format!("size {}", size.name))?;
+            self.check_size(size).with_context(|| format!("size {}", size.name))?;
         }
         Ok(self)
+    }
+
+    /// A size can be trained, and evaluated once it is.
+    fn check_size(&self, size: &SizeSection) -> anyhow::Result<()> {
+        self.train_config(size).summary()?;
+        let model = size.gpt2().with_vocab_size(size.vocab_size());
+        let task = eval_task(Task::WikiText103, wikitext103::NAME, PathBuf::new());
+        let plan = self.eval.clone().validate(PathBuf::new(), vec![task])?;
+        plan.check(&model)?;
+        model.check_tensor_parallel(plan.tensor_parallel_size.get())?;
+        Ok(())
     }
 
     /// Either the machine's text or a corpus of sources.
@@ -428,6 +439,11 @@ impl SizeSection {
     pub(super) fn gpt2(&self) -> &Gpt2Section {
         let ModelConfig::Gpt2(section) = &self.model;
         section
+    }
+
+    /// Tokens of the vocabulary, without padding.
+    pub(super) fn vocab_size(&self) -> usize {
+        self.gpt2().vocab_size.map_or(0, NonZeroUsize::get) // filled in by `checked`
     }
 
     fn gpt2_mut(&mut self) -> &mut Gpt2Section {

@@ -193,7 +193,7 @@ fn size_of(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<
             hidden_size: model.hidden_size.get(),
             num_attention_heads: model.num_attention_heads.get(),
             seq_length: model.seq_length.get(),
-            vocab_size: model.vocab_size.map_or(0, std::num::NonZero::get),
+            vocab_size: section.vocab_size(),
         },
         parameters: field(training, "parameters")?,
         training: training_of(parts, journal, size)?,
@@ -276,7 +276,8 @@ fn lambada(score: &Value) -> anyhow::Result<Lambada> {
         strict_stderr: field(metrics, "strict_stderr")?,
         last_token_accuracy: field(metrics, "last_token_accuracy")?,
         last_token_stderr: field(metrics, "last_token_stderr")?,
-        target_perplexity: field(metrics, "target_perplexity")?,
+        // JSON has no infinity.
+        target_perplexity: field::<Option<f64>>(metrics, "target_perplexity")?.unwrap_or(f64::MAX),
         examples: field(counts, "examples")?,
         label_tokens: field(counts, "label_tokens")?,
         window: field(settings, "window")?,

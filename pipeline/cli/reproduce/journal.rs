@@ -82,13 +82,17 @@ impl Journal {
             return Ok(None);
         }
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let journal: Self = serde_json::from_slice(&bytes).map_err(|error| {
+        let refuse = |fault: &dyn std::fmt::Display| {
             Usage(anyhow!(
-                "{}: {error}: it is no journal of this version of the program; choose another \
+                "{}: {fault}: it is no journal of this version of the program; choose another \
                  folder",
                 path.display()
             ))
-        })?;
+        };
+        let journal: Self = serde_json::from_slice(&bytes).map_err(|error| refuse(&error))?;
+        if journal.format != FORMAT {
+            return Err(refuse(&format!("format {}", journal.format)).into());
+        }
         for output in journal.parts.iter().flat_map(|entry| &entry.outputs) {
             if !is_within(output) {
                 bail!(Usage(anyhow!(
