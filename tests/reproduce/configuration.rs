@@ -48,7 +48,7 @@ fn a_mistake_is_told_with_its_line_or_its_flag() {
         ("limits.max_days=0", "limits.max_days = 0: must be above 0"),
         ("contamination.ngram_words=[]", "contamination.ngram_words = []"),
         ("eval.overlap=33", "overlap = 33"),
-        ("eval.tensor_parallel_size=3", "tensor_parallel_size = 3"),
+        ("eval.tensor_parallel_size=3", "cannot be split over --tp 3"),
         ("train.batch.micro_batch_size=3", "micro_batch_size"),
         ("train.schedule.train_steps=0", "expected a whole number of at least 1"),
     ] {

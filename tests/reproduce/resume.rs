@@ -142,12 +142,12 @@ impl Running {
 
 #[test]
 fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
-    let steps = "--set train.schedule.train_steps=400 --set train.validation.interval_steps=200";
+    let steps = "--set train.schedule.train_steps=600 --set train.validation.interval_steps=300";
     let dir = micro();
     let line = format!("{LINE} {steps}");
     let mut first = Running::start(&dir, &line);
     first.until("7/10 train large: ");
-    first.until("training: 400 steps");
+    first.until("training: 600 steps");
     // The lock is held, and no other process may work there.
     pipeline_in(&dir, &line).refused(2, "another process is reproducing into out");
     let stopped = first.signal("TERM");
@@ -180,7 +180,7 @@ fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
     let whole = format!("reproduce --config micro.toml --text text --out whole {steps}");
     pipeline_in(&dir, &whole).success();
     let [one, other] = ["out", "whole"].map(|out| losses(&dir, &format!("{out}/runs/large")));
-    assert_eq!(one.len(), 400);
+    assert_eq!(one.len(), 600);
     assert_eq!(one, other);
     let [one, other] = ["out", "whole"].map(|out| {
         let report = read_json(&dir.path(&format!("{out}/report.json")));

@@ -30,11 +30,12 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use corpus::reader::{JsonlConfig, OnBadFile, OnBadLine, SourceConfig, SourceFormat};
+use corpus::reader::{JsonlConfig, ModelFamily, OnBadFile, OnBadLine, SourceConfig, SourceFormat};
 use corpus::tokenizer;
-use curation::CurationConfig;
 use curation::config::{LengthConfig, NearDuplicatesConfig};
 use curation::decontaminate::{ArticleConfig, DecontaminationConfig, NGramConfig, TitleConfig};
+use curation::filter::LanguageConfig;
+use curation::{CurationConfig, UnicodeRepairConfig};
 use evaluation::contamination::MAX_NGRAM_WORDS;
 use evaluation::{EvalConfig, wikitext103};
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,15 @@ pub(super) struct DataSection {
     /// What to do with a file that breaks off.
     #[serde(default)]
     pub(super) on_bad_file: OnBadFile,
+    /// Whether all but the first of equal texts go.
+    #[serde(default = "on")]
+    pub(super) exact_duplicates: bool,
+    /// Mending of wrongly decoded text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unicode_repair: Option<UnicodeRepairConfig>,
+    /// Removal of documents in other languages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) language: Option<LanguageConfig>,
     /// Removal of short documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) length: Option<LengthConfig>,
@@ -247,6 +257,10 @@ impl Default for LimitsSection {
 /// The seed of the original implementation.
 fn default_seed() -> u64 {
     1234
+}
+
+fn on() -> bool {
+    true
 }
 
 fn gpt2() -> String {
@@ -398,22 +412,26 @@ impl ReproduceConfig {
             tokenizer,
             on_bad_line,
             on_bad_file,
+            exact_duplicates,
+            unicode_repair,
+            language,
             length,
             decontamination,
             near_duplicates,
         } = self.data.clone();
         let DecontaminationSection { article, ngram, title } = decontamination;
         let mut config = CurationConfig {
+            sources: if sources.is_empty() { vec![machine_source()] } else { sources },
+            model: ModelFamily::Gpt2,
             tokenizer,
             on_bad_line,
             on_bad_file,
+            exact_duplicates,
+            unicode_repair,
+            language,
             length,
+            decontamination: None,
             near_duplicates,
-            ..CurationConfig::of_paper(if sources.is_empty() {
-                vec![machine_source()]
-            } else {
-                sources
-            })
         };
         config.resolve_from(folder);
         // Their paths are the command line's, and so relative to the working folder.

@@ -227,9 +227,15 @@ impl<'a> Work<'a> {
         let test_sets = test_sets.into_iter().map(|set| set.path).collect();
         let config = self.parts.config.curation_config(&folder, test_sets);
         let mut plan = config.validate().context("[data]")?;
-        // What lies there is this very part's.
-        plan.existing = Existing::Replace;
-        let report = curate(&plan, &self.out(DATA), self.progress);
+        let data = self.out(DATA);
+        let report = match curate(&plan, &data, self.progress) {
+            // What lies there is this very part's, begun of a text that was read again since.
+            Err(CurationError::RunChanged { .. }) => {
+                plan.existing = Existing::Replace;
+                curate(&plan, &data, self.progress)
+            }
+            made => made,
+        };
         let report = report.context("cannot curate the corpus")?;
         Ok(Done::With(json!({
             "documents_in": report.documents_in,
