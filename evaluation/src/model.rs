@@ -239,12 +239,10 @@ impl EvaluatedModel {
     /// The error of an evaluation that was stopped: whether another call can go on from what is
     /// kept.
     pub(crate) fn stopped(self) -> EvalError {
-        match &self.log {
-            Some(log) if log.num_windows() > 0 => EvalError::StoppedWithScores {
-                path: log.path().to_owned(),
-                windows: log.num_windows(),
-            },
-            _ => EvalError::Stopped,
+        let Some(mut log) = self.log else { return EvalError::Stopped };
+        match log.num_windows() {
+            0 => EvalError::Stopped,
+            windows => EvalError::StoppedWithScores { path: log.path().to_owned(), windows },
         }
     }
 

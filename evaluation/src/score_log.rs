@@ -222,8 +222,10 @@ impl ScoreLog {
         &self.path
     }
 
-    /// Windows whose scores are in the file.
-    pub(crate) fn num_windows(&self) -> u64 {
+    /// Windows whose scores are in the file, now that it is left to another process.
+    pub(crate) fn num_windows(&mut self) -> u64 {
+        // What a full disk had no room for may find some now; if not, it is scored again.
+        let _ = self.write_waiting();
         self.windows
     }
 
@@ -266,7 +268,9 @@ impl ScoreLog {
 
     /// Removes the file: the evaluation has ended.
     pub(crate) fn remove(mut self) {
-        self.windows = 0; // dropping it does the rest
+        // Dropping it does the rest.
+        self.waiting = (Vec::new(), 0);
+        self.windows = 0;
     }
 
     fn push_line(&mut self, line: &impl Serialize, windows: u64) {
