@@ -11,19 +11,16 @@ pub(crate) struct CurvePoint {
     pub(crate) loss: f64,
 }
 
-/// At most `most` points that stand for `points`: each the mean of a stretch of them, all stretches
-/// being of one length but the last. Losses that are no number are left out.
-///
-/// # Panics
-///
-/// If `most` is 0.
+/// At most `most` points that stand for `points`: each the mean of a stretch of them, the stretches
+/// being as equally long as they can be. Losses that are no number are left out.
 pub(crate) fn thinned(
     points: impl IntoIterator<Item = CurvePoint>,
     most: usize,
 ) -> Vec<CurvePoint> {
     let points: Vec<_> = points.into_iter().filter(|point| point.loss.is_finite()).collect();
-    let stretch = points.len().div_ceil(most).max(1);
-    points.chunks(stretch).map(mean).collect()
+    let count = points.len().min(most);
+    let start = |stretch: usize| stretch * points.len() / count;
+    (0..count).map(|stretch| mean(&points[start(stretch)..start(stretch + 1)])).collect()
 }
 
 fn mean(points: &[CurvePoint]) -> CurvePoint {

@@ -11,6 +11,16 @@ pub(crate) fn utc(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// What [`utc`] wrote, for people: `2026-11-30 20:17 UTC`. Anything else as it is.
+pub(super) fn readable(date: &str) -> String {
+    match date.strip_suffix('Z').and_then(|it| it.split_once('T')) {
+        Some((day, time)) if time.len() == 8 && time.is_ascii() => {
+            format!("{day} {} UTC", &time[..5])
+        }
+        _ => date.to_owned(),
+    }
+}
+
 /// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
 fn civil(days: u64) -> (u64, u64, u64) {
     let mut year = 1970;

@@ -319,17 +319,40 @@ pub(crate) enum PartState {
     Missing,
 }
 
+/// How much of a score there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScoreState {
+    /// All, or there is no test set to have one on.
+    Whole,
+    /// A limit left a part of the test set unscored.
+    Partial,
+    /// None.
+    Missing,
+}
+
 impl Reproduction {
     /// Whether a part, a score of a test set, or a part of a score is missing.
     pub(crate) fn is_partial(&self) -> bool {
-        let has = |task| self.test_sets.iter().any(|test_set| test_set.task == task);
         let is_incomplete = |size: &Size| {
-            let wikitext103 = size.wikitext103.as_ref().map(|it| it.partial);
-            let lambada = size.lambada.as_ref().map(|it| it.partial);
-            wikitext103.unwrap_or(has(Task::WikiText103)) || lambada.unwrap_or(has(Task::Lambada))
+            [Task::WikiText103, Task::Lambada]
+                .into_iter()
+                .any(|task| self.state(size, task) != ScoreState::Whole)
         };
         self.parts.iter().any(|part| part.state == PartState::Missing)
             || self.sizes.iter().any(is_incomplete)
+    }
+
+    /// How much there is of the score of `size` on the test set of `task`.
+    pub(super) fn state(&self, size: &Size, task: Task) -> ScoreState {
+        let partial = match task {
+            Task::WikiText103 => size.wikitext103.as_ref().map(|score| score.partial),
+            Task::Lambada => size.lambada.as_ref().map(|score| score.partial),
+        };
+        match (partial, self.test_set(task)) {
+            (Some(true), _) => ScoreState::Partial,
+            (None, Some(_)) => ScoreState::Missing,
+            (Some(false), _) | (None, None) => ScoreState::Whole,
+        }
     }
 
     /// The test set of `task`.

@@ -15,7 +15,7 @@ use super::verdict::Metric;
 
 /// Size in pixels of a chart that has the page's width, and of one that has half of it.
 const WHOLE: (f64, f64) = (736.0, 380.0);
-const HALF: (f64, f64) = (356.0, 290.0);
+const HALF: (f64, f64) = (456.0, 300.0);
 
 /// Ticks of an axis at most.
 const TICKS: usize = 8;
@@ -111,10 +111,10 @@ pub(super) fn losses(report: &ReproductionReport) -> Option<Figure> {
     };
     Some(Figure {
         svg: chart.svg(),
-        caption: "Lines: loss in training, each point the mean of a stretch of steps. Marks: loss \
-                  on documents that were held out of the corpus. Every size sees the same \
-                  documents in the same order where the settings are alike."
-            .to_owned(),
+        caption:
+            "Lines: loss in training, each point the mean of a stretch of steps. Marks: loss on \
+                  documents that were held out of training."
+                .to_owned(),
         table: loss_table(sizes),
     })
 }
@@ -155,7 +155,10 @@ pub(super) fn word_perplexity(report: &ReproductionReport) -> Option<Figure> {
     let papers = if has_paper { paper_points(found, metric) } else { Vec::new() };
     let best = found.paper.iter().filter(|it| !it.megatron && has_paper);
     let references: Vec<_> = best
-        .filter_map(|row| Some(Reference { y: row.word_perplexity?, label: row.name.clone() }))
+        .filter_map(|row| {
+            let label = format!("{}, the best before the paper", row.name);
+            Some(Reference { y: row.word_perplexity?, label })
+        })
         .collect();
     let caption = if has_paper {
         "Both axes are logarithmic, lower is better. Filled: this run. Outlined: the paper, whose \

@@ -8,18 +8,18 @@
 //! The modules below know nothing of the rest of the program. Tests include them as they are, since
 //! the program itself is no library.
 
-mod chart;
+pub(crate) mod chart;
 mod csv;
 mod curve;
 mod date;
 mod facts;
 mod figures;
-mod numerals;
+pub(crate) mod numerals;
 mod page;
 mod paper;
 mod sentences;
 mod table;
-mod verdict;
+pub(crate) mod verdict;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub(crate) use facts::{
     Part, PartState, Reproduction, Size, Task, TestSet, Text, TextKind, Training, WikiText103,
 };
 pub(crate) use paper::{PaperOverlap, PaperRow};
-pub(crate) use verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
+use verdict::{Comparison, Metric, Trend};
 
 /// What was found, and what follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

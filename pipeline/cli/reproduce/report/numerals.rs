@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// A number with commas between its thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// A number in three figures and the letter of its size, as the paper names its models: `355M`.
-pub(super) fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")];
     // 999,600 is 1.00M: what rounds up to the next unit is in it.
     match units.into_iter().find(|(unit, _)| number >= unit * 0.9995) {
@@ -24,7 +24,7 @@ pub(super) fn short(number: f64) -> String {
 }
 
 /// Three figures: `1.23`, `12.3`, `123`; more before the point where there are more.
-pub(super) fn figures(number: f64) -> String {
+pub(crate) fn figures(number: f64) -> String {
     let size = number.abs();
     if !number.is_finite() {
         "-".to_owned()
@@ -39,8 +39,17 @@ pub(super) fn figures(number: f64) -> String {
     }
 }
 
-/// A perplexity: two decimals, one from 1,000 on, none from 100,000 on.
-pub(super) fn perplexity(number: f64) -> String {
+/// A number of which only the first three figures matter: `4,740,000`.
+pub(crate) fn rounded(number: f64) -> String {
+    if !(1e3..1e12).contains(&number) {
+        return figures(number);
+    }
+    let unit = 10_f64.powf(number.log10().floor() - 2.0);
+    grouped(((number / unit).round() * unit).round() as u64)
+}
+
+/// A perplexity: two decimals, one from 1,000 on, none from 10,000 on.
+pub(crate) fn perplexity(number: f64) -> String {
     let decimals = |places: usize| {
         let text = format!("{number:.places$}");
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -50,7 +59,7 @@ pub(super) fn perplexity(number: f64) -> String {
         "-".to_owned()
     } else if number < 999.995 {
         format!("{number:.2}")
-    } else if number < 99_999.95 {
+    } else if number < 9_999.95 {
         decimals(1)
     } else if number < 1e12 {
         grouped_signed(number)
@@ -75,13 +84,22 @@ fn scientific(number: f64) -> String {
     format!("{mantissa} × 10{}", raised.collect::<String>())
 }
 
+/// One number divided by another, in three figures: `1.05×`, `0.00123×`.
+pub(crate) fn ratio(number: f64) -> String {
+    if number > 0.0 && number < 0.995 {
+        let places = (2.0 - number.log10().floor()).min(12.0) as usize;
+        return format!("{number:.places$}×");
+    }
+    format!("{}×", figures(number))
+}
+
 /// A loss in nats.
-pub(super) fn loss(number: f64) -> String {
+pub(crate) fn loss(number: f64) -> String {
     if number.is_finite() { format!("{number:.3}") } else { "-".to_owned() }
 }
 
 /// A share in percent with two decimals; with two figures where it is smaller than they show.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if !percent.is_finite() {
         "-".to_owned()
@@ -94,12 +112,12 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A part of a whole in percent.
-pub(super) fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 /// A time by its two largest units: `4 min 5 s`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         _ if !seconds.is_finite() => "-".to_owned(),
@@ -112,7 +130,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// An amount of memory or text: `1.50 GB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     match units.into_iter().find(|(unit, _)| bytes as f64 >= unit * 0.9995) {
         Some((unit, name)) => format!("{} {name}", figures(bytes as f64 / unit)),
@@ -121,11 +139,11 @@ pub(super) fn bytes(bytes: u64) -> String {
 }
 
 /// A learning rate: `0.0006`, `1.5e-5`.
-pub(super) fn rate(number: f64) -> String {
+pub(crate) fn rate(number: f64) -> String {
     if number != 0.0 && number.abs() < 1e-4 { format!("{number:e}") } else { number.to_string() }
 }
 
 /// The number, or a dash where there is none.
-pub(super) fn or_dash<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> String {
+pub(crate) fn or_dash<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> String {
     number.map_or_else(|| "-".to_owned(), text)
 }

@@ -7,13 +7,14 @@ use askama::Template;
 use serde_json::Value;
 
 use super::ReproductionReport;
+use super::date::readable;
 use super::facts::{PartState, Size, Task, TextKind};
 use super::figures::{self, Figure};
 use super::numerals::{
     bytes, duration, figures as three_figures, grouped, loss, or_dash, percent, perplexity, rate,
-    share, short,
+    ratio, share, short,
 };
-use super::verdict::{Metric, Outcome, Verdict};
+use super::verdict::{Comparison, Metric, Outcome, Trend, Verdict};
 
 impl ReproductionReport {
     /// The report as an HTML page.
@@ -31,7 +32,7 @@ impl ReproductionReport {
 struct Page<'r> {
     title: &'r str,
     experiment: &'r str,
-    date: &'r str,
+    date: String,
     version: &'r str,
     command: Option<&'r str>,
     partial: Option<String>,
@@ -43,8 +44,10 @@ struct Page<'r> {
     facts: Vec<Fact>,
     score_columns: Vec<String>,
     score_groups: Vec<ScoreGroup>,
+    /// What the scores depend on, a line for each test set.
+    score_notes: Vec<String>,
     trends: Vec<TrendRow>,
-    comparisons: Vec<ComparisonRow>,
+    comparisons: Vec<ComparisonGroup>,
     losses: Option<Figure>,
     word_perplexity: Option<Figure>,
     accuracy_pair: Vec<Figure>,
@@ -98,16 +101,19 @@ struct TrendRow {
     reason: String,
 }
 
+/// A row of the paper's beside ours.
+struct ComparisonGroup {
+    title: String,
+    rows: Vec<ComparisonRow>,
+}
+
 struct ComparisonRow {
-    paper_row: String,
-    metric: String,
+    metric: &'static str,
     paper: String,
     ours: String,
-    size: String,
     ratio: String,
     class: &'static str,
     label: &'static str,
-    reason: String,
 }
 
 /// What the scores on one test set depend on.
@@ -153,7 +159,7 @@ impl<'r> Page<'r> {
         Self {
             title: &found.title,
             experiment: &found.experiment,
-            date: &found.date,
+            date: readable(&found.date),
             version: &found.version,
             command: found.command.as_deref(),
             partial: report.partial_sentence(),
@@ -165,6 +171,7 @@ impl<'r> Page<'r> {
             facts: facts(report),
             score_columns: score_columns(report),
             score_groups: score_groups(report),
+            score_notes: score_notes(report),
             trends: trends(report),
             comparisons: comparisons(report),
             losses: figures::losses(report),
@@ -200,8 +207,10 @@ fn facts(report: &ReproductionReport) -> Vec<Fact> {
             format!("{}×", three_figures(last.parameters as f64 / first.parameters.max(1) as f64)),
         );
     }
-    if let Some(most) = found.sizes.iter().map(|size| size.training.tokens).max() {
-        add("tokens seen by each", count(most));
+    let tokens = || found.sizes.iter().map(|size| size.training.tokens);
+    if let (Some(least), Some(most)) = (tokens().min(), tokens().max()) {
+        let range = format!("{} to {}", count(least), count(most));
+        add("tokens seen by each", if least == most { count(most) } else { range });
     }
     if let Some(curation) = &found.curation {
         add("tokens of the corpus", count(curation.tokens));
@@ -247,6 +256,20 @@ fn score_groups(report: &ReproductionReport) -> Vec<ScoreGroup> {
         .collect()
 }
 
+fn score_notes(report: &ReproductionReport) -> Vec<String> {
+    let found = &report.found;
+    let wikitext103 = found.sizes.iter().find_map(Size::wikitext103_protocol).map(|protocol| {
+        let name = found.name_of(Task::WikiText103);
+        format!("{name}: {protocol}. The paper: window 1,024, overlap 32.")
+    });
+    let lambada = found
+        .sizes
+        .iter()
+        .find_map(Size::lambada_protocol)
+        .map(|protocol| format!("{}: {protocol}.", found.name_of(Task::Lambada)));
+    wikitext103.into_iter().chain(lambada).collect()
+}
+
 /// A value with its standard error where there is one, and marked where it is of a part only.
 fn score(metric: Metric, size: &Size) -> String {
     let Some(text) = metric.text_of(size) else { return "-".to_owned() };
@@ -263,7 +286,7 @@ fn score(metric: Metric, size: &Size) -> String {
 }
 
 fn trends(report: &ReproductionReport) -> Vec<TrendRow> {
-    let row = |trend: &super::Trend| TrendRow {
+    let row = |trend: &Trend| TrendRow {
         metric: report.found.metric_name(trend.metric),
         class: match trend.verdict {
             Verdict::Better => "good",
@@ -276,27 +299,57 @@ fn trends(report: &ReproductionReport) -> Vec<TrendRow> {
     report.trends.iter().map(row).collect()
 }
 
-fn comparisons(report: &ReproductionReport) -> Vec<ComparisonRow> {
-    let row = |it: &super::Comparison| ComparisonRow {
-        paper_row: it.paper_row.clone(),
-        metric: it.metric.name().to_owned(),
-        paper: it.metric.text(it.paper_value),
-        ours: it
+fn comparisons(report: &ReproductionReport) -> Vec<ComparisonGroup> {
+    let groups = report.comparisons.chunk_by(|one, other| one.paper_row == other.paper_row);
+    groups
+        .map(|group| {
+            let measured = group.iter().filter(|it| it.outcome != Outcome::NotMeasured);
+            let mut reasons: Vec<String> = measured.map(Comparison::reason).collect();
+            reasons.dedup();
+            if reasons.is_empty() {
+                reasons.push("not measured".to_owned());
+            }
+            let beside =
+                group[0].size.as_ref().map_or_else(String::new, |size| format!(" beside {size}"));
+            ComparisonGroup {
+                title: format!("{}{beside}: {}.", group[0].paper_row, reasons.join("; ")),
+                rows: group.iter().map(|it| ComparisonRow::of(it, report)).collect(),
+            }
+        })
+        .collect()
+}
+
+impl ComparisonRow {
+    fn of(comparison: &Comparison, report: &ReproductionReport) -> Self {
+        let metric = comparison.metric;
+        let size = comparison
             .size
             .as_ref()
-            .and_then(|name| report.found.sizes.iter().find(|size| size.name == *name))
-            .map_or_else(|| "-".to_owned(), |size| score(it.metric, size)),
-        size: it.size.clone().unwrap_or_else(|| "-".to_owned()),
-        ratio: or_dash(it.ratio, |ratio| format!("{}×", three_figures(ratio))),
-        class: match it.outcome {
-            Outcome::Reproduced => "good",
-            Outcome::NotReproduced => "bad",
-            Outcome::NotAtThisScale { .. } | Outcome::NotMeasured => "open",
-        },
-        label: it.label(),
-        reason: it.reason(),
-    };
-    report.comparisons.iter().map(row).collect()
+            .and_then(|name| report.found.sizes.iter().find(|size| size.name == *name));
+        Self {
+            metric: metric.name(),
+            paper: metric.text(comparison.paper_value),
+            ours: size.map_or_else(
+                || "-".to_owned(),
+                |size| {
+                    let other = metric
+                        .of(size)
+                        .and(metric.task())
+                        .and_then(|task| report.found.test_set(task))
+                        .filter(|test_set| !test_set.published)
+                        .map_or_else(String::new, |test_set| format!(" on {}", test_set.name));
+                    format!("{}{other}", score(metric, size))
+                },
+            ),
+            ratio: or_dash(comparison.ratio, ratio),
+            class: match comparison.outcome {
+                Outcome::Reproduced => "good",
+                Outcome::NotReproduced => "bad",
+                Outcome::NotAtThisScale { .. } | Outcome::NotMeasured => "open",
+            },
+            label: comparison.label(),
+        }
+    }
 }
 
 /// What the corpus was made from, in a sentence or two.

@@ -62,8 +62,8 @@ impl PaperRow {
             megatron("355M", 354_871_296, 19.31, 0.4518),
             megatron("2.5B", 2_488_934_400, 12.76, 0.6173),
             megatron("8.3B", 8_317_040_640, 10.81, 0.6651),
-            best_before("previous best: kNN-LM", Some(15.79), None),
-            best_before("previous best: GPT-2 1.5B", None, Some(0.6324)),
+            best_before("kNN-LM", Some(15.79), None),
+            best_before("GPT-2 1.5B", None, Some(0.6324)),
         ]
     }
 }

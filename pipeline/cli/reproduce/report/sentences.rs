@@ -1,8 +1,8 @@
 //! What the verdicts say, in sentences: the same in the terminal and on the page.
 
 use super::ReproductionReport;
-use super::facts::{Reproduction, Size, Task, TestSet};
-use super::numerals::{figures, grouped, loss, percent, perplexity};
+use super::facts::{PartState, Reproduction, ScoreState, Size, Task, TestSet};
+use super::numerals::{grouped, loss, percent, perplexity, rounded};
 use super::verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
 
 impl Task {
@@ -32,6 +32,16 @@ impl Metric {
             Self::WordPerplexity => "word perplexity",
             Self::TargetPerplexity => "target perplexity",
             Self::StrictAccuracy => "strict accuracy",
+        }
+    }
+
+    /// The same for the head of a narrow column, below the name of the test set.
+    pub(super) fn short_name(self) -> &'static str {
+        match self {
+            Self::ValidationLoss => "loss",
+            Self::WordPerplexity => "word ppl",
+            Self::TargetPerplexity => "target ppl",
+            Self::StrictAccuracy => "strict acc",
         }
     }
 
@@ -125,11 +135,35 @@ impl Reproduction {
 impl ReproductionReport {
     /// Why the report is partial; none where it is whole.
     pub(super) fn partial_sentence(&self) -> Option<String> {
-        self.partial.then(|| {
-            "PARTIAL: a part was not done, or a limit left some of a test set unscored. Compare \
-             these numbers with no other."
-                .to_owned()
-        })
+        if !self.partial {
+            return None;
+        }
+        let mut reasons = Vec::new();
+        let missing: Vec<_> = self
+            .found
+            .parts
+            .iter()
+            .filter(|part| part.state == PartState::Missing)
+            .map(|part| part.name.as_str())
+            .collect();
+        if !missing.is_empty() {
+            reasons.push(format!("not done: {}", listed(&missing, "and")));
+        }
+        for task in [Task::WikiText103, Task::Lambada] {
+            let name = self.found.name_of(task);
+            for (state, text) in [
+                (ScoreState::Missing, "not measured on"),
+                (ScoreState::Partial, "measured on a part only of"),
+            ] {
+                let sizes =
+                    self.found.sizes.iter().filter(|it| self.found.state(it, task) == state);
+                let sizes: Vec<_> = sizes.map(|size| size.name.as_str()).collect();
+                if !sizes.is_empty() {
+                    reasons.push(format!("{text} {name}: {}", listed(&sizes, "and")));
+                }
+            }
+        }
+        Some(format!("PARTIAL; {}. Compare these numbers with no other.", reasons.join("; ")))
     }
 
     /// What the trends say in one sentence.
@@ -210,20 +244,9 @@ impl Trend {
 
     /// What the verdict rests on.
     pub(super) fn reason(&self) -> String {
-        let pairs = |pairs: &[Pair]| {
-            let texts: Vec<_> = pairs
-                .iter()
-                .map(|pair| {
-                    format!(
-                        "{} has {} and {} has {}",
-                        pair.smaller,
-                        self.metric.text(pair.smaller_value),
-                        pair.bigger,
-                        self.metric.text(pair.bigger_value)
-                    )
-                })
-                .collect();
-            texts.join("; ")
+        let text = |value| self.metric.text(value);
+        let pairs = |pairs: &[Pair], sentence: &dyn Fn(&Pair) -> String| {
+            pairs.iter().map(sentence).collect::<Vec<_>>().join("; ")
         };
         let mut reasons = Vec::new();
         match self.verdict {
@@ -235,13 +258,21 @@ impl Trend {
             Verdict::Undecided | Verdict::NotBetter => {}
         }
         if !self.worse.is_empty() {
-            reasons.push(pairs(&self.worse));
+            reasons.push(pairs(&self.worse, &|pair| {
+                let Pair { smaller, bigger, smaller_value, bigger_value } = pair;
+                let values = [*bigger_value, *smaller_value].map(text);
+                format!("{bigger} with {} is worse than {smaller} with {}", values[0], values[1])
+            }));
         }
         if !self.equal.is_empty() {
-            let equal = pairs(&self.equal);
-            reasons.push(format!("no difference that the test set can show: {equal}"));
+            let equal = pairs(&self.equal, &|pair| {
+                let Pair { smaller, bigger, smaller_value, bigger_value } = pair;
+                let values = [*smaller_value, *bigger_value].map(text);
+                format!("{smaller} with {} and {bigger} with {}", values[0], values[1])
+            });
+            reasons.push(format!("no difference that the test set can show between {equal}"));
         }
-        reasons.join(". Also ")
+        reasons.join("; ")
     }
 }
 
@@ -271,14 +302,14 @@ impl Comparison {
             };
         };
         let mut reasons = Vec::new();
-        let fewer = |times: f64| format!("1/{}", figures(times));
+        let fewer = |times: f64| format!("1/{}", rounded(times));
         match (times_parameters, times_tokens) {
             (Some(parameters), Some(tokens)) => reasons.push(format!(
                 "{size} has {} of the parameters and saw {} of the tokens, together smaller by a \
                  factor of {}",
                 fewer(parameters),
                 fewer(tokens),
-                figures(parameters * tokens)
+                rounded(parameters * tokens)
             )),
             (Some(parameters), None) => {
                 reasons.push(format!("{size} has {} of the parameters", fewer(parameters)));

@@ -1,9 +1,10 @@
 //! The report in the terminal.
 
 use super::ReproductionReport;
+use super::date::readable;
 use super::facts::{CorpusState, Size, Task, TextKind};
 use super::numerals::{bytes, duration, grouped, or_dash, percent, share, short};
-use super::verdict::Metric;
+use super::verdict::{Metric, Trend};
 
 /// How rows become columns of text: the program's one way to do so.
 pub(crate) type Layout = fn(&[Vec<String>]) -> String;
@@ -13,7 +14,8 @@ impl ReproductionReport {
     /// them, and what they rest on.
     pub(crate) fn table(&self, layout: Layout) -> String {
         let found = &self.found;
-        let mut text = format!("{} ({}, {})\n", found.title, found.experiment, found.date);
+        let date = readable(&found.date);
+        let mut text = format!("{} ({}, {date})\n", found.title, found.experiment);
         text.extend(self.partial_sentence().map(|it| format!("{it}\n")));
         text.push('\n');
         text.push_str(&layout(&self.score_rows()));
@@ -32,10 +34,13 @@ impl ReproductionReport {
     /// Ours, then the paper's.
     fn score_rows(&self) -> Vec<Vec<String>> {
         let found = &self.found;
-        let mut header: Vec<String> =
-            ["model", "parameters", "tokens seen"].map(str::to_owned).to_vec();
-        header.extend(Metric::ALL.map(|metric| found.metric_name(metric)));
-        let mut rows = vec![header];
+        let mut over = vec![String::new(); 3];
+        let mut header = ["model", "parameters", "tokens seen"].map(str::to_owned).to_vec();
+        for metric in Metric::ALL {
+            over.push(metric.task().map_or("validation".to_owned(), |task| found.name_of(task)));
+            header.push(metric.short_name().to_owned());
+        }
+        let mut rows = vec![over, header];
         for size in &found.sizes {
             let mut row = vec![
                 size.name.clone(),
@@ -47,7 +52,7 @@ impl ReproductionReport {
         }
         for row in &found.paper {
             rows.push(vec![
-                if row.megatron { format!("paper: {}", row.name) } else { row.name.clone() },
+                format!("{}: {}", if row.megatron { "paper" } else { "before" }, row.name),
                 or_dash(row.parameters, |it| short(it as f64)),
                 or_dash(row.tokens, |it| short(it as f64)),
                 "-".to_owned(),
@@ -60,7 +65,7 @@ impl ReproductionReport {
     }
 
     fn trend_rows(&self) -> Vec<Vec<String>> {
-        let row = |trend: &super::Trend| {
+        let row = |trend: &Trend| {
             let reason = trend.reason();
             vec![format!(
                 "{}: {}{}{reason}",

@@ -87,7 +87,7 @@ pub(crate) struct Comparison {
     pub(crate) size: Option<String>,
     /// Our value.
     pub(crate) our_value: Option<f64>,
-    /// Ours divided by the paper's.
+    /// Ours divided by the paper's, where both are of the published test set.
     pub(crate) ratio: Option<f64>,
     /// What that means.
     pub(crate) outcome: Outcome,
@@ -275,7 +275,7 @@ impl Comparison {
             paper_value,
             size: size.map(|size| size.name.clone()),
             our_value,
-            ratio: our_value.map(|ours| ours / paper_value),
+            ratio: our_value.filter(|_| published_test_set).map(|ours| ours / paper_value),
             outcome,
         })
     }

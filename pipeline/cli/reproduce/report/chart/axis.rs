@@ -32,28 +32,27 @@ impl Axis {
     pub(crate) fn labels(&self) -> Vec<String> {
         let percent = if self.format == Format::Percent { 100.0 } else { 1.0 };
         let places = match self.scale.step() {
-            Some(step) => (-(step * percent).log10() + 1e-9).ceil().clamp(0.0, 12.0) as usize,
+            Some(step) => (-(step * percent).log10() - 1e-9).ceil().clamp(0.0, 12.0) as usize,
             None => 0,
         };
-        let label = |tick: f64| match self.format {
-            Format::Plain | Format::Short if tick.abs() >= 1e4 => bare(&short(tick)),
-            Format::Plain => match self.scale.step() {
-                Some(_) => format!("{tick:.places$}"),
-                None => tick.to_string(),
-            },
-            Format::Short if tick.abs() >= 1e3 => bare(&short(tick)),
-            Format::Short => match self.scale.step() {
-                Some(_) => format!("{tick:.places$}"),
-                None => tick.to_string(),
-            },
-            Format::Percent => format!("{:.places$}%", tick * percent),
+        let unit = if self.format == Format::Percent { "%" } else { "" };
+        let short_from = if self.format == Format::Short { 1e3 } else { 1e4 };
+        let label = |tick: f64| {
+            let value = tick * percent;
+            match value.abs() {
+                size if size >= short_from => format!("{}{unit}", bare(&short(value))),
+                size if size > 0.0 && size < 1e-6 => format!("{value:.0e}{unit}"),
+                _ if self.scale.step().is_some() => format!("{value:.places$}{unit}"),
+                _ => format!("{value}{unit}"),
+            }
         };
         self.scale.ticks().iter().map(|&tick| label(tick)).collect()
     }
 
-    /// Room that the labels of a vertical axis need.
-    pub(super) fn width(&self) -> f64 {
-        self.labels().iter().map(|label| text_width(label)).fold(0.0, f64::max) + 10.0
+    /// Room that the labels of a vertical axis need, `most` of it at most.
+    pub(super) fn width(&self, most: f64) -> f64 {
+        let widest = self.labels().iter().map(|label| text_width(label)).fold(0.0, f64::max);
+        (widest + 10.0).min(most)
     }
 
     /// Draws the axis along the foot of `plot`.

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::svg::{Anchor, Svg};
-use super::{Heading, Plot, clipped, text_width};
+use super::{Heading, Plot, bold_width, clipped, text_width};
 
 /// Room above the plot for the vertical axis's title, and below it for the horizontal axis.
 const HEAD: f64 = 26.0;
@@ -117,7 +117,7 @@ impl LineChart {
             let y = self.y.y(reference.y, plot);
             svg.line("reference", (plot.left, y), (plot.right, y));
             let above = if y - 5.0 > plot.top { y - 5.0 } else { y + 13.0 };
-            svg.text("tick", (plot.right, above), Anchor::End, &reference.label);
+            svg.text("tick", (plot.left + 4.0, above), Anchor::Start, &reference.label);
         }
         for series in &self.series {
             self.draw(&mut svg, series, plot);
@@ -128,12 +128,12 @@ impl LineChart {
 
     fn plot(&self) -> Plot {
         let names = self.series.iter().filter(|it| !it.name.is_empty());
-        let widest = names.map(|it| text_width(&clipped(&it.name, LABEL))).fold(0.0, f64::max);
+        let widest = names.map(|it| bold_width(&clipped(&it.name, LABEL))).fold(0.0, f64::max);
         // Half a tick's label stands beyond the plot in any case.
         let right = if widest > 0.0 { widest + 14.0 } else { 22.0 };
         Plot {
-            left: self.y.width().max(22.0),
-            right: self.size.0 - right,
+            left: self.y.width(0.3 * self.size.0).max(22.0),
+            right: self.size.0 - right.min(0.4 * self.size.0),
             top: HEAD,
             bottom: self.size.1 - FOOT,
         }
@@ -166,7 +166,11 @@ impl LineChart {
         svg.close();
         for (point, &(x, y)) in points.iter().zip(&places) {
             if let Some(label) = &point.label {
-                draw_point_label(svg, &clipped(label, LABEL), (x, y), plot);
+                let label = clipped(label, LABEL);
+                match point.error {
+                    None => draw_label_above(svg, &label, (x, y), plot),
+                    Some(_) => draw_label_beside(svg, &label, (x, y), plot),
+                }
             }
         }
     }
@@ -237,7 +241,7 @@ fn draw_mark(svg: &mut Svg, style: usize, class: &str, place: (f64, f64), hint: 
 }
 
 /// Draws a label above its point, or below where there is no room, and within the plot's width.
-fn draw_point_label(svg: &mut Svg, label: &str, (x, y): (f64, f64), plot: Plot) {
+fn draw_label_above(svg: &mut Svg, label: &str, (x, y): (f64, f64), plot: Plot) {
     let half = text_width(label) / 2.0;
     let (x, anchor) = if x - half < plot.left {
         (plot.left + 2.0, Anchor::Start)
@@ -248,4 +252,14 @@ fn draw_point_label(svg: &mut Svg, label: &str, (x, y): (f64, f64), plot: Plot) 
     };
     let y = if y - 10.0 > plot.top { y - 10.0 } else { y + 20.0 };
     svg.text("name", (x, y), anchor, label);
+}
+
+/// Draws a label beside its point, out of the way of its error bar.
+fn draw_label_beside(svg: &mut Svg, label: &str, (x, y): (f64, f64), plot: Plot) {
+    let y = (y - 8.0).max(plot.top + 10.0);
+    if x + 9.0 + text_width(label) < plot.right {
+        svg.text("name", (x + 9.0, y), Anchor::Start, label);
+    } else {
+        svg.text("name", (x - 9.0, y), Anchor::End, label);
+    }
 }

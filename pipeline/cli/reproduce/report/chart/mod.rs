@@ -37,9 +37,23 @@ struct Plot {
     bottom: f64,
 }
 
-/// Width of `text` in the charts' 12-pixel font, rather too much than too little.
+/// Width of `text` in the charts' 12-pixel font, rather too much than too little: which font it is
+/// depends on the reader's system.
 fn text_width(text: &str) -> f64 {
-    6.7 * text.chars().count() as f64
+    let width = |letter| match letter {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ' ' | '(' | ')' => 4.8,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 11.8,
+        'A'..='Z' => 8.6,
+        // Ideographs and the like are as wide as high.
+        '\u{1100}'.. => 12.5,
+        _ => 7.7,
+    };
+    text.chars().map(width).sum()
+}
+
+/// The same in the bold of a series's name.
+fn bold_width(text: &str) -> f64 {
+    1.12 * text_width(text)
 }
 
 /// `text`, or its beginning where it is longer than `most` characters.

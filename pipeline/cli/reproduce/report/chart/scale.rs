@@ -8,10 +8,10 @@ pub(crate) struct Scale {
 }
 
 /// Values beyond this are drawn at it: the steps between ticks stay numbers.
-const LARGEST: f64 = 1e300;
+const LARGEST: f64 = 1e100;
 
 /// The same for what a logarithm is taken of.
-const SMALLEST: f64 = 1e-300;
+const SMALLEST: f64 = 1e-100;
 
 /// Ranges narrower than this part of their values are as good as a single value.
 const FLAT: f64 = 1e-9;
