@@ -11,10 +11,10 @@
 //! says whose scores they are (a [`Header`]), each other one has the scores of a batch:
 //!
 //! ```text
-//! {"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
+//! {"task":0,"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
 //! ```
 //!
-//! A window stands there by its place in the stage, the hash of its tokens, and what is kept of it:
+//! A window stands there by the place of its task in the plan, its place in the stage, the hash of its tokens, and what is kept of it:
 //! loss and prediction of each scored position, or the sum of the losses. A last line without its
 //! end was cut off by a death and is dropped; any other line that does not read is an error. The
 //! file is gone when the evaluation has ended. A disk that is full does not end an evaluation: what
@@ -127,6 +127,7 @@ struct Header {
 /// Any other line.
 #[derive(Debug, Serialize, Deserialize)]
 struct BatchLine {
+    task: usize,
     stage: String,
     windows: Vec<(usize, String, Record)>,
 }
@@ -146,8 +147,8 @@ pub(crate) struct ScoreLog {
     windows: u64,
     /// Lines for which the disk had no room, and how many windows they have.
     waiting: (Vec<u8>, u64),
-    /// What an earlier process left, by stage and window: hash and scores.
-    found: HashMap<String, HashMap<usize, (String, Record)>>,
+    /// What an earlier process left, by task, stage and window: hash and scores.
+    found: HashMap<(usize, String), HashMap<usize, (String, Record)>>,
 }
 
 impl ScoreLog {
@@ -229,39 +230,41 @@ impl ScoreLog {
         self.windows
     }
 
-    /// What an earlier process found of window `index` of the stage, if it has.
+    /// What an earlier process found of window `index` of a stage, if it has; `place` is that of the
+    /// task in the plan, and the stage's name.
     ///
     /// # Errors
     ///
     /// [`EvalError::PartialOfOther`] when the window there is another one.
     pub(crate) fn take<K: Kept>(
         &mut self,
-        stage: &str,
+        place: &(usize, String),
         index: usize,
         window: &Window<'_>,
     ) -> Result<Option<K>, EvalError> {
-        let found = self.found.get_mut(stage).and_then(|windows| windows.remove(&index));
+        let found = self.found.get_mut(place).and_then(|windows| windows.remove(&index));
         let Some((hash, record)) = found else { return Ok(None) };
         let kept = (hash == window_hash(window)).then(|| K::read(record, window.scored.len()));
         match kept.flatten() {
             Some(kept) => Ok(Some(kept)),
             None => Err(EvalError::PartialOfOther {
                 path: self.path.clone(),
-                difference: format!("number {index} of {stage} is another window there"),
+                difference: format!("number {index} of {} is another window there", place.1),
             }),
         }
     }
 
-    /// Writes down a batch: the place of each window in the stage, the window, and what is kept of
-    /// it.
+    /// Writes down a batch of the stage at `place`: the number of each window in the stage, the
+    /// window, and what is kept of it.
     pub(crate) fn push<'w, K: Kept + 'w>(
         &mut self,
-        stage: &str,
+        place: &(usize, String),
         batch: impl Iterator<Item = (usize, &'w Window<'w>, &'w K)>,
     ) {
         let windows =
             batch.map(|(index, window, kept)| (index, window_hash(window), kept.record()));
-        let line = BatchLine { stage: stage.to_owned(), windows: windows.collect() };
+        let (task, stage) = place.clone();
+        let line = BatchLine { task, stage, windows: windows.collect() };
         let count = line.windows.len() as u64;
         self.push_line(&line, count);
     }
@@ -342,7 +345,7 @@ impl ScoreLog {
             } else {
                 let batch: BatchLine = serde_json::from_slice(&content).map_err(|_| damaged())?;
                 self.windows += batch.windows.len() as u64;
-                let found = self.found.entry(batch.stage).or_default();
+                let found = self.found.entry((batch.task, batch.stage)).or_default();
                 found.extend(batch.windows.into_iter().map(|(at, hash, kept)| (at, (hash, kept))));
             }
             self.bytes += line.len() as u64;
