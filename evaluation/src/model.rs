@@ -16,7 +16,8 @@ use training::parallel::TokenScore;
 use crate::batches::{Batch, Batches};
 use crate::config::{EvalPlan, PartialScores};
 use crate::error::EvalError;
-use crate::score_log::{Kept, ScoreLog};
+use crate::kept::Kept;
+use crate::score_log::ScoreLog;
 use crate::scores_of::ScoresOf;
 use crate::weights::Weights;
 
