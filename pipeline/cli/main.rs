@@ -7,7 +7,6 @@
 
 mod checkpoint;
 mod config;
-mod contamination;
 mod dedup;
 mod demo;
 mod doctor;
@@ -15,7 +14,6 @@ mod dry_run;
 mod eval;
 mod exit;
 mod generate;
-mod items;
 mod machine_text;
 mod numbers;
 mod output;
