@@ -340,7 +340,8 @@ fn the_papers_accuracies_are_drawn_where_one_scale_shows_both() {
 
 #[test]
 fn what_is_missing_is_said_to_be_partial() {
-    let changes: [(fn(&mut Reproduction), &str); 4] = [
+    type Change = fn(&mut Reproduction);
+    let changes: [(Change, &str); 4] = [
         (|it| it.parts[4].state = PartState::Missing, "not done: train large"),
         (|it| it.sizes[1].lambada = None, "not measured on LAMBADA: medium"),
         (
