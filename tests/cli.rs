@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod configuration;
+mod contamination;
 mod dedup;
 mod doctor;
 mod eval;

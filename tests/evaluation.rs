@@ -3,11 +3,14 @@
 //! Reference values: `fixtures/evaldata`.
 
 mod checkpoint;
+mod contamination;
 mod data_parallel;
 mod detokenizer;
 mod hugging_face;
 mod input;
 mod lambada;
+mod lm_eval;
+mod published;
 mod resume;
 mod summary;
 mod validation;
@@ -21,9 +24,10 @@ use std::path::{Path, PathBuf};
 use corpus::Silent;
 use evaluation::wikitext103::{Measured, WikiText103};
 use evaluation::{
-    CheckpointKind, EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Task,
+    CheckpointKind, EvalConfig, EvalError, EvalPlan, EvaluatedModel, ModelIdentity, Protocol, Task,
     TaskResult,
 };
+pub(crate) use lm_eval::RAW as LM_EVAL_RAW;
 use sha2::{Digest, Sha256};
 use training::TrainError;
 use training::backend::Activation;
@@ -213,7 +217,11 @@ fn plan(overlap: usize, tensor_parallel_size: usize) -> EvalPlan {
 }
 
 fn task(data: impl Into<PathBuf>) -> Task {
-    Task::WikiText103(WikiText103 { name: "made".to_owned(), data: data.into() })
+    Task::WikiText103(WikiText103 {
+        name: "made".to_owned(),
+        data: data.into(),
+        protocol: Protocol::Megatron,
+    })
 }
 
 /// Runs the task on `text`, written to a file.

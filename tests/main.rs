@@ -10,6 +10,7 @@ mod evaluation;
 mod generation;
 mod inference;
 mod kernels;
+mod lm_eval;
 mod micro_gpt2;
 mod model;
 mod parallel;

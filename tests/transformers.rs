@@ -1,8 +1,8 @@
 //! Models that go to Python's `transformers` and come from there: the same logits and tokens on both
 //! sides.
 //!
-//! Needs an interpreter with `torch` and `transformers`, which `transformers/run` makes and
-//! `TRANSFORMERS_PYTHON` names; without that the test is left out.
+//! Needs an interpreter with `torch` and `transformers`, which `peers/run` makes and `PEERS_PYTHON`
+//! names; without that the test is left out.
 
 use std::env;
 use std::fs;
@@ -54,9 +54,9 @@ fn write_expected(path: &Path, tokens: &[i64], logits: &[f32]) {
     serialize_to_file(views, None, path).unwrap();
 }
 
-/// Runs `transformers/check.py` with `words`, and returns what it found.
+/// Runs `peers/check_transformers.py` with `words`, and returns what it found.
 fn python(interpreter: &str, words: &[&Path]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transformers/check.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/check_transformers.py");
     let output = Command::new(interpreter).arg(script).args(words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let messages = String::from_utf8_lossy(&output.stderr);
@@ -65,9 +65,9 @@ fn python(interpreter: &str, words: &[&Path]) -> String {
 }
 
 #[test]
-#[ignore = "needs Python with torch and transformers: tests/transformers/run makes it and runs this"]
+#[ignore = "needs Python with torch and transformers: tests/peers/run makes it and runs this"]
 fn transformers_computes_what_this_program_does_both_ways() {
-    let interpreter = env::var("TRANSFORMERS_PYTHON").expect("tests/transformers/run sets it");
+    let interpreter = env::var("PEERS_PYTHON").expect("tests/peers/run sets it");
 
     // Out: a trained model and its tokenizer.
     let dir = tiny_corpus();

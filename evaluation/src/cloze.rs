@@ -11,7 +11,11 @@
 //! Where a space precedes the word both encodings are the same tokens, so one pass answers both;
 //! where a line end does, they differ. Contexts that are longer than the model sees lose their
 //! beginning.
+//!
+//! lm-evaluation-harness asks one question, in a third way: what stands behind the last *space*, with
+//! the tokens that it has when the whole text is encoded in one go ([`ClozeExample::lm_eval`]).
 
+use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
@@ -19,6 +23,7 @@ use corpus::Document;
 use corpus::reader::{Item, OnBadLine, ReadPolicy, Reject, RejectReason, SourceConfig, Sources};
 use training::inference::Window;
 
+use crate::detokenizer::is_space;
 use crate::error::EvalError;
 use crate::model::ModelIdentity;
 
@@ -46,13 +51,17 @@ pub struct Question {
     num_cut: usize,
 }
 
-/// Reads the passages of a JSONL file: the text of every line, without white space at its end.
+/// Reads the passages of a JSONL file: the text of every line.
 ///
 /// # Errors
 ///
 /// When the file cannot be read or has no line, or a line is no object with a text of at least two
 /// words: the error has the line.
 pub fn read(path: &Path) -> Result<Vec<Document>, EvalError> {
+    // Whatever its name: an empty file has no form that could be wrong.
+    if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0) {
+        return Err(EvalError::Empty { path: path.to_owned() });
+    }
     let mut passages = Vec::new();
     let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
     for item in Sources::open(&[SourceConfig::jsonl(path)], policy)? {
@@ -85,26 +94,25 @@ fn problem_of(reject: &Reject) -> String {
 }
 
 /// The passage, if it has a last word and something before it.
-fn checked(mut passage: Document) -> Result<Document, EvalError> {
+fn checked(passage: Document) -> Result<Document, EvalError> {
     let problem = match passage.text.split_whitespace().take(2).count() {
         0 => "the text is empty",
         1 => "the text is one word, with no context to guess it from",
-        _ => {
-            passage.text.truncate(passage.text.trim_end().len());
-            return Ok(passage);
-        }
+        _ => return Ok(passage),
     };
     Err(EvalError::bad_example(&passage.provenance, format!("{problem}; {FORM}")))
 }
 
-/// Cuts a text without white space at its end before its last word: (context, word).
+/// Cuts a text before its last word: (context, word), without the white space between them and at
+/// the text's ends.
 ///
 /// # Panics
 ///
-/// When the text has no white space.
+/// When the text has no white space between two words.
 #[must_use]
 pub fn split_last_word(text: &str) -> (&str, &str) {
-    let (context, word) = text.rsplit_once(char::is_whitespace).expect("checked: two words");
+    let (context, word) =
+        text.trim_end().rsplit_once(char::is_whitespace).expect("checked: two words");
     (context.trim(), word)
 }
 
@@ -120,26 +128,65 @@ impl ClozeExample {
         let mut strict = model.encode(context)?;
         let labels = model.encode(&format!(" {word}"))?;
         strict.extend(&labels);
-        let whole = model.encode(&passage.text)?;
-
-        let seq_length = model.config.seq_length;
-        let question = |tokens, num_labels| {
-            Question::new(tokens, num_labels, seq_length).ok_or_else(|| {
-                let problem = format!(
-                    "the last word has {num_labels} tokens, too many for a model that sees \
-                     {seq_length}; leave the line out"
-                );
-                EvalError::bad_example(&passage.provenance, problem)
-            })
-        };
+        let whole = model.encode(passage.text.trim_end())?;
         Ok(Self {
-            last_token: if whole == strict { None } else { Some(question(whole, 1)?) },
-            strict: question(strict, labels.len())?,
+            last_token: if whole == strict {
+                None
+            } else {
+                Some(Question::of(passage, whole, 1, model)?)
+            },
+            strict: Question::of(passage, strict, labels.len(), model)?,
         })
+    }
+
+    /// Encodes a passage that [`read`] gave as lm-evaluation-harness does: what stands behind the
+    /// last space is guessed, as the tokens by which the whole text is longer than its context. Where
+    /// no context is left, the token that ends documents is the context.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); also when nothing stands behind the last space, or nothing but white
+    /// space before it, at which that program fails.
+    pub fn lm_eval(passage: &Document, model: &ModelIdentity) -> Result<Self, EvalError> {
+        let (context, word) = passage.text.rsplit_once(' ').unwrap_or(("", &passage.text));
+        let mut tokens;
+        let labels;
+        if context.is_empty() {
+            tokens = vec![model.end_of_document()?];
+            labels = model.encode(&format!(" {word}"))?;
+        } else {
+            // White space at its end belongs to the question.
+            tokens = model.encode(context.trim_end_matches(is_space))?;
+            labels = model.encode(&passage.text)?.split_off(tokens.len());
+        }
+        if tokens.is_empty() || word.is_empty() {
+            let problem = "the lm-eval protocol cuts the text at its last space, which leaves \
+                           nothing on one side; remove spaces from the text's ends";
+            return Err(EvalError::bad_example(&passage.provenance, problem.to_owned()));
+        }
+        tokens.extend(&labels);
+        Ok(Self { strict: Question::of(passage, tokens, labels.len(), model)?, last_token: None })
     }
 }
 
 impl Question {
+    /// The question for `model`, or the error of its passage.
+    fn of(
+        passage: &Document,
+        tokens: Vec<u32>,
+        num_labels: usize,
+        model: &ModelIdentity,
+    ) -> Result<Self, EvalError> {
+        let seq_length = model.config.seq_length;
+        Self::new(tokens, num_labels, seq_length).ok_or_else(|| {
+            let problem = format!(
+                "the last word has {num_labels} tokens, too many for a model that sees \
+                 {seq_length}; leave the line out"
+            );
+            EvalError::bad_example(&passage.provenance, problem)
+        })
+    }
+
     /// `tokens` with their last `num_labels` to be guessed, cut at their beginning to what a model
     /// of `seq_length` positions can see; `None` where that leaves no context.
     fn new(mut tokens: Vec<u32>, num_labels: usize, seq_length: usize) -> Option<Self> {

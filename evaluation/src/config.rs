@@ -7,10 +7,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use training::architecture::Architecture;
+use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
+use training::model::Gpt2Config;
 
 use crate::error::EvalError;
 use crate::lambada::Lambada;
+use crate::protocol::Protocol;
 use crate::validation::Validation;
 use crate::wikitext103::WikiText103;
 
@@ -138,5 +142,48 @@ impl EvalConfig {
             split_weights,
             partial_scores: PartialScores::Nowhere,
         })
+    }
+}
+
+impl EvalPlan {
+    /// Finds what of the plan does not fit a model of these sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
+    pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let has_overlap = |task: &Task| match task {
+            Task::WikiText103(task) => task.protocol == Protocol::Megatron,
+            Task::Lambada(_) | Task::Validation(_) => false,
+        };
+        if self.tasks.iter().any(has_overlap) {
+            self.check_overlap(model)?;
+        }
+        Ok(())
+    }
+
+    /// [`check`](Self::check) by what the checkpoint says of its model, before its weights are read,
+    /// which takes a while. Whether it says so rightly, or at all, is found when it is opened.
+    pub(crate) fn check_beforehand(&self) -> Result<(), EvalError> {
+        match Checkpoint::peek(&self.checkpoint) {
+            None => Ok(()),
+            Some(manifest) => {
+                let Architecture::Gpt2(model) = &manifest.model;
+                self.check(model)
+            }
+        }
+    }
+
+    /// Whether windows lie close enough for a model of these sizes to score everything.
+    pub(crate) fn check_overlap(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        let window = model.seq_length;
+        if self.overlap.get() > window {
+            return Err(EvalError::Setting {
+                field: "overlap",
+                value: self.overlap.get(),
+                problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
+            });
+        }
+        Ok(())
     }
 }

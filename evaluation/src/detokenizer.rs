@@ -12,6 +12,8 @@
 //!
 //! `wikitext_detokenizer` of Megatron-LM v1.0 (`tasks/zeroshot_gpt2/detokenizer.py`).
 
+use std::ops::Range;
+
 use Rule::{Replace, SlashQuoteDigit, TrimInside};
 
 /// Name under which reports list these rules.
@@ -66,7 +68,16 @@ const RULES: [Rule; 24] = [
 /// The text with WikiText's tokenization undone.
 #[must_use]
 pub fn detokenize(text: &str) -> String {
-    RULES.iter().fold(text.to_owned(), |text, rule| rule.apply(&text))
+    detokenize_marked(text, &mut [])
+}
+
+/// [`detokenize`], with `marks` moved to where they are in the new text. A mark inside of what a
+/// rule replaces comes to stand behind the replacement: the beginning of a line stays one.
+///
+/// `marks` are byte offsets in ascending order.
+#[must_use]
+pub fn detokenize_marked(text: &str, marks: &mut [usize]) -> String {
+    RULES.iter().fold(text.to_owned(), |text, rule| rewritten(&text, &rule.edits(&text), marks))
 }
 
 /// Number of WikiText tokens: pieces between single spaces once the ends are stripped.
@@ -78,56 +89,89 @@ pub fn count_original_tokens(text: &str) -> usize {
     text.trim_matches(is_space).split(' ').count()
 }
 
+/// Bytes of a text that are to become others.
+struct Edit {
+    range: Range<usize>,
+    with: &'static str,
+}
+
 impl Rule {
-    fn apply(&self, text: &str) -> String {
+    /// What the rule changes in `text`, from the left and without overlaps.
+    fn edits(&self, text: &str) -> Vec<Edit> {
         match *self {
-            Replace(from, to) => text.replace(from, to),
-            TrimInside(open, close) => trim_inside(text, open, close),
-            SlashQuoteDigit => replace_slash_quote_digit(text),
+            Replace(from, with) => text
+                .match_indices(from)
+                .map(|(start, _)| Edit { range: start..start + from.len(), with })
+                .collect(),
+            TrimInside(open, close) => trims_inside(text, open, close),
+            SlashQuoteDigit => slashes_quotes_digits(text),
         }
     }
+}
+
+/// `text` after `edits`; `marks` move along.
+fn rewritten(text: &str, edits: &[Edit], marks: &mut [usize]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = marks.iter_mut().peekable();
+    // Bytes of the old text that are done with.
+    let mut done = 0;
+    for Edit { range, with } in edits {
+        while let Some(mark) = marks.next_if(|mark| **mark <= range.start) {
+            *mark = out.len() + *mark - done;
+        }
+        out.push_str(&text[done..range.start]);
+        out.push_str(with);
+        while let Some(mark) = marks.next_if(|mark| **mark < range.end) {
+            *mark = out.len();
+        }
+        done = range.end;
+    }
+    for mark in marks {
+        *mark = out.len() + *mark - done;
+    }
+    out + &text[done..]
 }
 
 /// Trims the inside of every `open … close`, looking for the next pair after the one just closed.
-fn trim_inside(text: &str, open: char, close: char) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after_open)) = rest.split_once(open)
-        && let Some((inside, after_close)) = after_open.split_once(close)
+fn trims_inside(text: &str, open: char, close: char) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    let mut next = 0;
+    while let Some(opened) = text[next..].find(open)
+        && let start = next + opened + open.len_utf8()
+        && let Some(length) = text[start..].find(close)
     {
-        out.push_str(before);
-        out.push(open);
-        out.push_str(inside.trim_matches(is_space));
-        out.push(close);
-        rest = after_close;
+        let inside = &text[start..start + length];
+        let trimmed = inside.trim_start_matches(is_space);
+        let first = start + inside.len() - trimmed.len();
+        let end = first + trimmed.trim_end_matches(is_space).len();
+        let spaces = [start..first, end..start + length];
+        edits.extend(
+            spaces
+                .into_iter()
+                .filter(|range| !range.is_empty())
+                .map(|range| Edit { range, with: "" }),
+        );
+        next = start + length + close.len_utf8();
     }
-    out + rest
+    edits
 }
 
-fn replace_slash_quote_digit(text: &str) -> String {
-    const START: &str = "/' ";
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(START) {
-        out.push_str(before);
-        match after.as_bytes() {
-            [b'0'..=b'9', b'/', ..] => {
-                out.push_str("/'[0-9]/");
-                rest = &after[2..];
-            }
-            _ => {
-                // No match starts inside `START` after its first byte, so the search goes on behind
-                // it.
-                out.push_str(START);
-                rest = after;
-            }
+fn slashes_quotes_digits(text: &str) -> Vec<Edit> {
+    const OPENING: &str = "/' ";
+    let mut edits: Vec<Edit> = Vec::new();
+    for (start, _) in text.match_indices(OPENING) {
+        let digit = start + OPENING.len();
+        // A match takes the slash at its end, with which the next one cannot begin.
+        let is_free = edits.last().is_none_or(|last| last.range.end <= start);
+        if is_free && matches!(text.as_bytes()[digit..], [b'0'..=b'9', b'/', ..]) {
+            edits.push(Edit { range: start..digit + 2, with: "/'[0-9]/" });
         }
     }
-    out + rest
+    edits
 }
 
 /// What Python's `\s` and `str.strip` take for white space: Unicode's, and the four ASCII
 /// separators.
-fn is_space(character: char) -> bool {
+pub(crate) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }

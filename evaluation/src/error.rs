@@ -38,13 +38,13 @@ pub enum EvalError {
         /// The file or folder, without links.
         path: PathBuf,
     },
-    /// Tokens that no known tokenizer turns into text.
+    /// Tokens of a corpus that no known tokenizer turns into text.
     #[error(
         "{}: shards without the manifest of a data folder, which names their tokenizer, cannot be \
          read as text; give a folder that `pipeline dedup` made, or the text itself",
         path.display()
     )]
-    NoTokenizer {
+    BareShard {
         /// The folder or shard.
         path: PathBuf,
     },
@@ -71,8 +71,22 @@ pub enum EvalError {
         /// Its line, from 1.
         line: usize,
     },
+    /// A line of a test file has bytes that another system puts there.
+    #[error(
+        "test file {}:{line}: the line {what}, which would be scored like any text; give the file as \
+         it was published (UTF-8 without a mark, lines that end in a line feed)",
+        path.display()
+    )]
+    ForeignBytes {
+        /// The file.
+        path: PathBuf,
+        /// The first such line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A test file holds nothing but white space.
-    #[error("test file {} is empty", path.display())]
+    #[error("test file {} is empty; give one with text in it", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -89,9 +103,8 @@ pub enum EvalError {
     },
     /// A test file has too little text to predict anything.
     #[error(
-        "test file {} has {original_tokens} words and {tokens} tokens; at least two of each are \
-         needed",
-        path.display()
+        "test file {} has {} and {}; at least two of each are needed: give a text of some length",
+        path.display(), counted(*original_tokens, "word"), counted(*tokens, "token")
     )]
     TooShort {
         /// The file.
@@ -255,4 +268,9 @@ impl EvalError {
     pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
         Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }
     }
+}
+
+/// `1 word`, `2 words`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -95,11 +95,13 @@ impl Task {
         let settings = match self {
             Self::WikiText103(task) => json!({
                 "task": task.name,
+                "protocol": task.protocol,
                 "the hash of the test file": file_hash(&task.data)?,
                 "overlap": plan.overlap,
             }),
             Self::Lambada(task) => json!({
                 "task": task.name,
+                "protocol": task.protocol,
                 "the hash of the test file": file_hash(&task.data)?,
             }),
             Self::Validation(task) => {

@@ -4,7 +4,8 @@
 //! it. A task reads a test set, has a [`Scorer`](training::inference::Scorer) compute the loss of
 //! its tokens, and makes a [`TaskResult`] that states each number with the counts and the settings
 //! it depends on: perplexities of one model differ by tens of percent between protocols, so a
-//! number without its settings says nothing.
+//! number without its settings says nothing. Whose rules it follows is its [`Protocol`], and its parts
+//! are its [`Items`].
 //!
 //! | task | modules |
 //! |---|---|
@@ -26,12 +27,15 @@ pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+mod items;
 pub mod lambada;
 mod model;
+mod protocol;
 mod report;
 mod score_log;
 mod scores_of;
 mod summary;
+mod test_file;
 pub mod validation;
 mod weights;
 pub mod wikitext103;
@@ -40,6 +44,8 @@ pub mod windows;
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::evaluate;
+pub use items::{ArticleScore, ExampleScore, Items, PageScore};
 pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

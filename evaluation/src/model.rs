@@ -113,6 +113,17 @@ impl ModelIdentity {
             }
         }
     }
+
+    /// The token that ends documents.
+    ///
+    /// # Errors
+    ///
+    /// When the model does not have it.
+    pub fn end_of_document(&self) -> Result<u32, EvalError> {
+        let token = self.tokenizer.eod();
+        self.check_tokens(&[token])?;
+        Ok(token)
+    }
 }
 
 impl std::fmt::Debug for ModelIdentity {
@@ -141,8 +152,10 @@ impl EvaluatedModel {
     /// found or is not the one that the model was trained with; when the file of scores belongs to
     /// something else; when `observer`, which hears how far the reading is, asks to stop.
     pub fn open(plan: &EvalPlan, observer: &dyn Observer) -> Result<Self, EvalError> {
+        plan.check_beforehand()?;
         let weights = Weights::open(&plan.checkpoint, observer)?;
         let identity = weights.identity()?;
+        plan.check(&identity.config)?;
         identity.config.check_tensor_parallel(plan.tensor_parallel_size.get())?;
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);

@@ -8,7 +8,10 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tracing::warn;
 
+use crate::items::Items;
+use crate::model::ModelIdentity;
 use crate::{contamination, lambada, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
@@ -30,6 +33,10 @@ pub struct TaskResult {
     pub partial: bool,
     /// Wall time in seconds, from reading the test set to its last loss.
     pub seconds: f64,
+    /// What was found of each item; no part of the report's JSON. `None` for a task without items,
+    /// and where a tokenizer that changes its text does not tell which tokens are whose.
+    #[serde(skip)]
+    pub items: Option<Items>,
 }
 
 /// What a task found: metrics `M`, over the counts `C`, under the settings `S`.
@@ -52,12 +59,35 @@ pub struct Findings<M, C, S> {
 pub enum Measured {
     /// Perplexity of a text in WikiText103's form.
     WikiText103(wikitext103::Measured),
+    /// The same text by lm-evaluation-harness's protocol.
+    WikiText103LmEval(wikitext103::lm_eval::Measured),
     /// Accuracy on the last words of passages in LAMBADA's form.
     Lambada(lambada::Measured),
+    /// The same passages by lm-evaluation-harness's protocol.
+    LambadaLmEval(lambada::lm_eval::Measured),
     /// Loss on held-out documents.
     Validation(validation::Measured),
     /// How much of a test set stands in a corpus.
     Contamination(Box<contamination::Measured>),
+}
+
+/// Warns of a model that knows less than one to which all tokens are alike.
+pub(crate) fn warn_if_worse_than_guessing(
+    task: &str,
+    token_perplexity: f64,
+    model: &ModelIdentity,
+) {
+    let vocab_size = model.config.vocab_size;
+    // A uniform model's perplexity is its vocabulary, give or take the rounding of its losses.
+    if token_perplexity > vocab_size as f64 * 1.001 {
+        warn!(
+            task,
+            token_perplexity,
+            vocab_size,
+            "the model's token perplexity exceeds its vocabulary: guessing among all tokens alike \
+             would be better. Is it trained, with this tokenizer, and on text of this kind?"
+        );
+    }
 }
 
 /// The table: per task its metrics, counts and settings, a value a line.

@@ -71,6 +71,7 @@ impl EvalPlan {
     /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model, or that
     /// `observer` asks to stop.
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
+        self.check_beforehand()?;
         let model = Weights::open(&self.checkpoint, observer)?.identity()?;
         let ranks = self.tensor_parallel_size.get();
         model.config.check_tensor_parallel(ranks)?;

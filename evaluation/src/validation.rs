@@ -158,6 +158,7 @@ impl Validation {
             measured: report::Measured::Validation(measured),
             partial: counts.sequences < counts.sequences_in_part,
             seconds: start.elapsed().as_secs_f64(),
+            items: None,
         })
     }
 

@@ -1,4 +1,6 @@
-//! Overlapping windows over one stream of tokens.
+//! Windows over one stream of tokens: overlapping ones, and ones that roll over it.
+//!
+//! # Overlapping windows
 //!
 //! A model sees at most `window` tokens. Windows start every `overlap` tokens, and each but the
 //! first scores only its last `overlap` targets, so that nearly every target is predicted from
@@ -8,9 +10,16 @@
 //! The original counts its windows by a formula that runs past the end: the last `window / overlap`
 //! or so score nothing. They are part of the count that a report gives, and are not computed.
 //!
-//! # Source
+//! Source: `_LMDataset` of Megatron-LM v1.0 (`tasks/zeroshot_gpt2/datasets.py`).
 //!
-//! `_LMDataset` of Megatron-LM v1.0 (`tasks/zeroshot_gpt2/datasets.py`).
+//! # Rolling windows
+//!
+//! Windows follow each other, and each scores all that it predicts: the last tokens of a window are
+//! predicted from nearly all of it, and the first from hardly anything. Only the last one begins
+//! before the end of the window before it, so far that it is full too, and scores what is left.
+//!
+//! Source: `get_rolling_token_windows` of lm-evaluation-harness (`lm_eval/utils.py`) with a context
+//! of one token, as its models call it.
 
 use std::num::NonZeroUsize;
 
@@ -69,4 +78,20 @@ impl<'a> OverlapWindows<'a> {
             .map(move |index| self.window(index))
             .filter(|window| !window.scored.is_empty())
     }
+}
+
+/// Rolling windows of at most `window` inputs over `tokens`, of which the first is only there to
+/// predict the second from.
+///
+/// # Panics
+///
+/// When `window` is 0.
+pub fn rolling(tokens: &[u32], window: usize) -> impl Iterator<Item = Window<'_>> {
+    assert!(window > 0, "a window has inputs");
+    let num_targets = tokens.len().saturating_sub(1);
+    (0..num_targets).step_by(window).map(move |first_target| {
+        let end = (first_target + window).min(num_targets);
+        let start = end.saturating_sub(window);
+        Window { tokens: &tokens[start..=end], scored: first_target - start..end - start }
+    })
 }

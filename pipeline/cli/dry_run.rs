@@ -130,6 +130,15 @@ fn toml_of(value: &Value) -> String {
     }
 }
 
+/// Prints a plan that depends on no configuration, as JSON or as a table.
+pub(crate) fn print_plan(plan: &impl Serialize, global: &GlobalArgs) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(plan);
+    }
+    let plan = serde_json::to_value(plan).context("cannot show the plan")?;
+    output::text(&format!("PLAN\n\n{}", plan_table(&plan)))
+}
+
 /// A plan as lines of names and values with their units.
 pub(crate) fn plan_table(plan: &Value) -> String {
     let mut rows = Vec::new();

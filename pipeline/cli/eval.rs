@@ -1,21 +1,28 @@
 //! `pipeline eval`: a checkpoint's score on a test set, through [`evaluation::evaluate`].
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
+use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
 use evaluation::lambada::{self, Lambada};
 use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{EvalConfig, EvalError, PartialScores, Task, evaluate};
+use evaluation::{
+    EvalConfig, EvalError, EvalPlan, EvalReport, EvalSummary, PartialScores, Protocol, Task,
+    evaluate,
+};
+use serde::Serialize;
 use training::data::Part;
 
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
-use crate::dry_run::ResolvedConfig;
+use crate::contamination::ContaminationArgs;
+use crate::dry_run::{self, ResolvedConfig};
 use crate::exit::Usage;
+use crate::items::ItemsFile;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
@@ -33,7 +40,16 @@ Examples:
     pipeline eval --checkpoint gpt2-medium --task lambada --data lambada.jsonl --dp 2
   The loss on the documents that a run has held out, and on those that it never read:
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
-    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test";
+    pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test
+  To compare with lm-evaluation-harness's tables, and passage by passage:
+    pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.raw \\
+        --protocol lm-eval
+    pipeline eval --checkpoint runs/tiny --task lambada --data lambada.jsonl \\
+        --items passages.jsonl
+  How much of two test sets stands in a corpus, by n-grams of 8 words and of 5 to 13:
+    pipeline eval --task contamination --data wiki.test.tokens lambada.jsonl --corpus data/corpus
+    pipeline eval --task contamination --data wiki.test.tokens --corpus 'crawl/*.jsonl.gz' \\
+        --n 5..13";
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 ///
@@ -44,19 +60,31 @@ Examples:
 /// ends no evaluation: scores wait in memory until there is room.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("outputs").args(["out", "items"]).multiple(true)))]
 pub(crate) struct EvalArgs {
     /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
     /// checkpoint, or a Hugging Face GPT-2 folder.
+    ///
+    /// Contamination needs none; with one, it tells the score on what the corpus does not hold
+    /// beside the full one.
     #[arg(long, value_name = "DIR")]
-    checkpoint: PathBuf,
+    checkpoint: Option<PathBuf>,
 
     /// What to measure.
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set: a file as its task says, or for validation a data folder or shard.
-    #[arg(long, value_name = "PATH")]
-    data: PathBuf,
+    /// Test set: a file as its task says, or for validation a data folder or shard; for
+    /// contamination one or more.
+    #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
+    data: Vec<PathBuf>,
+
+    #[command(flatten)]
+    contamination: ContaminationArgs,
+
+    /// Whose rules: numbers of different protocols do not compare.
+    #[arg(long, value_name = "NAME", default_value = "megatron")]
+    protocol: ProtocolName,
 
     /// Settings (TOML); see configs/eval. The defaults are the paper's protocol.
     #[arg(long, value_name = "FILE")]
@@ -97,9 +125,13 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Replace the report OUT if it is there already, and scores of another evaluation in
-    /// OUT.partial.
-    #[arg(long, requires = "out")]
+    /// Write what was found of each item there, as JSONL: an article, a page or a passage a line.
+    #[arg(long, value_name = "FILE")]
+    items: Option<PathBuf>,
+
+    /// Replace the files OUT and ITEMS if they are there already, and scores of another evaluation
+    /// in OUT.partial.
+    #[arg(long, requires = "outputs")]
     overwrite: bool,
 
     /// Print the resolved settings with the source of each value, and what would be scored; write
@@ -117,16 +149,43 @@ enum TaskName {
     Lambada,
     /// Loss and perplexity on held-out documents of a data folder, as training measures them.
     Validation,
+    /// Share of a test set's 8-grams that occur in a corpus; needs no checkpoint.
+    Contamination,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ProtocolName {
+    /// Megatron-LM v1.0's, as in the paper: of wikitext103 one stream of `wiki.test.tokens`.
+    Megatron,
+    /// lm-evaluation-harness's, to compare with its tables: of wikitext103 the pages of
+    /// `wiki.test.raw`, of lambada the task `lambada_openai`.
+    LmEval,
+}
+
+impl From<ProtocolName> for Protocol {
+    fn from(name: ProtocolName) -> Self {
+        match name {
+            ProtocolName::Megatron => Self::Megatron,
+            ProtocolName::LmEval => Self::LmEval,
+        }
+    }
 }
 
 impl TaskName {
-    /// The task on the test set `data`, or on the documents `split` of it.
-    fn on(self, data: PathBuf, split: Option<Part>) -> Task {
+    /// The task on the test set `data`, or on the documents `split` of it; for contamination, the
+    /// one that scores a test set of its form.
+    fn on(self, data: PathBuf, protocol: Protocol, split: Option<Part>) -> Task {
         match self {
             Self::Wikitext103 => {
-                Task::WikiText103(WikiText103 { name: wikitext103::NAME.to_owned(), data })
+                let name = wikitext103::NAME.to_owned();
+                Task::WikiText103(WikiText103 { name, data, protocol })
             }
-            Self::Lambada => Task::Lambada(Lambada { name: lambada::NAME.to_owned(), data }),
+            Self::Lambada => {
+                let name = lambada::NAME.to_owned();
+                Task::Lambada(Lambada { name, data, protocol })
+            }
+            Self::Contamination if is_jsonl(&data) => Self::Lambada.on(data, protocol, split),
+            Self::Contamination => Self::Wikitext103.on(data, protocol, split),
             Self::Validation => Task::Validation(Validation {
                 name: validation::NAME.to_owned(),
                 data,
@@ -145,21 +204,48 @@ pub(crate) fn run(
     args.check_flags()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let task = args.task.on(args.data.clone(), args.split);
-    let mut plan = resolved.config.validate(args.checkpoint.clone(), vec![task])?;
-    plan.partial_scores = args.partial_scores();
+    let plan = match &args.checkpoint {
+        None => None,
+        Some(checkpoint) => {
+            let tasks = args.data.iter();
+            let tasks =
+                tasks.map(|data| args.task.on(data.clone(), args.protocol.into(), args.split));
+            let mut plan = resolved.config.validate(checkpoint.clone(), tasks.collect())?;
+            plan.partial_scores = args.partial_scores();
+            Some(plan)
+        }
+    };
+    let work = match (args.task, plan) {
+        (TaskName::Contamination, scoring) => {
+            Work::Contamination(args.contamination.plan(args.data.clone())?, scoring)
+        }
+        (_, Some(plan)) => Work::Scoring(plan),
+        (_, None) => bail!(Usage(anyhow!("name the model to score with --checkpoint"))),
+    };
     if args.dry_run {
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
         }
-        written.print(&plan.summary(progress).map_err(failure)?, global)?;
+        if let Some(path) = &args.items {
+            ItemsFile::check(path, args.overwrite)?;
+        }
+        let summary = work.summary(progress).map_err(failure)?;
+        match work {
+            // Nothing is scored, and no setting of scoring counts.
+            Work::Contamination(_, None) => dry_run::print_plan(&summary, global)?,
+            _ => written.print(&summary, global)?,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let out = match &args.out {
         Some(path) => Some(ReportFile::begin(path, args.overwrite)?),
         None => None,
     };
-    let report = evaluate(&plan, progress).map_err(failure)?;
+    let items = match &args.items {
+        Some(path) => Some(ItemsFile::begin(path, args.overwrite)?),
+        None => None,
+    };
+    let report = work.run(progress).map_err(failure)?;
     // Printed before it is written: a disk that is full by now must not cost the numbers.
     if global.json {
         output::json(&report)?;
@@ -167,7 +253,51 @@ pub(crate) fn run(
         output::text(&report.to_string())?;
     }
     out.map_or(Ok(()), |file| file.finish(&report))?;
+    items.map_or(Ok(()), |file| file.finish(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an evaluation does.
+enum Work {
+    /// It scores a model.
+    Scoring(EvalPlan),
+    /// It looks for test sets in a corpus, and may score a model on what is not there.
+    Contamination(ContaminationPlan, Option<EvalPlan>),
+}
+
+/// What it would do.
+#[derive(Debug, Serialize)]
+struct WorkSummary {
+    #[serde(flatten)]
+    contamination: Option<ContaminationSummary>,
+    #[serde(flatten)]
+    scoring: Option<EvalSummary>,
+}
+
+impl Work {
+    fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
+        let (contamination, scoring) = match self {
+            Self::Scoring(plan) => (None, Some(plan)),
+            Self::Contamination(plan, scoring) => (Some(plan.summary(progress)?), scoring.as_ref()),
+        };
+        let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
+        Ok(WorkSummary { contamination, scoring })
+    }
+
+    fn run(&self, progress: &Progress) -> Result<EvalReport, EvalError> {
+        match self {
+            Self::Scoring(plan) => evaluate(plan, progress),
+            Self::Contamination(plan, scoring) => {
+                contamination::measure(plan, scoring.as_ref(), progress)
+            }
+        }
+    }
+}
+
+/// Whether a test set has an item in each line.
+fn is_jsonl(path: &Path) -> bool {
+    let endings = ["jsonl", "ndjson", "json"];
+    path.extension().is_some_and(|ending| endings.iter().any(|it| ending.eq_ignore_ascii_case(it)))
 }
 
 /// What to tell about an evaluation that did not come to its end.
@@ -185,22 +315,78 @@ fn failure(error: EvalError) -> anyhow::Error {
 impl EvalArgs {
     /// Refuses flags of other tasks.
     fn check_flags(&self) -> anyhow::Result<()> {
-        match (self.task, self.overlap, self.split) {
-            (TaskName::Lambada, Some(overlap), _) => {
-                bail!(Usage(anyhow!(
-                    "--overlap {overlap}: lambada has no windows that could overlap"
-                )))
+        if let TaskName::Contamination = self.task {
+            return self.check_flags_of_contamination();
+        }
+        self.contamination.check_unused()?;
+        if let [_, another, ..] = &self.data[..] {
+            bail!(Usage(anyhow!(
+                "--data {}: only contamination takes several test sets at once",
+                another.display()
+            )));
+        }
+        if self.out.is_some() && self.out == self.items {
+            bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
+        }
+        let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
+        let no_overlap = match self.task {
+            TaskName::Lambada => Some("lambada has no windows that could overlap"),
+            TaskName::Validation => Some("the sequences of validation do not overlap"),
+            TaskName::Wikitext103 if is_lm_eval => {
+                Some("the windows of --protocol lm-eval are disjoint, as those of its tables are")
             }
-            (TaskName::Validation, Some(overlap), _) => {
-                bail!(Usage(anyhow!(
-                    "--overlap {overlap}: the sequences of validation do not overlap"
-                )))
-            }
-            (TaskName::Wikitext103 | TaskName::Lambada, _, Some(split)) => bail!(Usage(anyhow!(
+            TaskName::Wikitext103 | TaskName::Contamination => None,
+        };
+        if let (Some(overlap), Some(problem)) = (self.overlap, no_overlap) {
+            bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
+        }
+        if matches!(self.task, TaskName::Validation) {
+            let problem = match &self.items {
+                _ if is_lm_eval => "--protocol lm-eval: the harness has no such task as validation",
+                Some(_) => {
+                    "--items: validation packs documents into sequences; none is scored alone"
+                }
+                None => return Ok(()),
+            };
+            bail!(Usage(anyhow!(problem)));
+        }
+        if let Some(split) = self.split {
+            bail!(Usage(anyhow!(
                 "--split {}: only validation has a data folder that is divided",
                 split.name()
-            ))),
-            _ => Ok(()),
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses flags of other tasks, and flags about how a model is scored where none is.
+    fn check_flags_of_contamination(&self) -> anyhow::Result<()> {
+        let unfit = [
+            (self.split.is_some(), "--split: a test set is not divided"),
+            (
+                self.items.is_some(),
+                "--items: contamination lists items and documents in its report",
+            ),
+            (
+                matches!(self.protocol, ProtocolName::LmEval),
+                "--protocol lm-eval: contamination is measured, and scored, by the paper's protocol",
+            ),
+        ];
+        if let Some((_, problem)) = unfit.iter().find(|(is_given, _)| *is_given) {
+            bail!(Usage(anyhow!("{problem}")));
+        }
+        let flags = [
+            ("--overlap", self.overlap),
+            ("--limit", self.limit),
+            ("--tp", self.tp),
+            ("--dp", self.dp),
+        ];
+        let given = flags.iter().find(|(_, value)| value.is_some());
+        match given.filter(|_| self.checkpoint.is_none()) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                bail!(Usage(anyhow!("{flag}: contamination scores no model without --checkpoint")))
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod checkpoint;
 mod config;
+mod contamination;
 mod dedup;
 mod demo;
 mod doctor;
@@ -14,6 +15,7 @@ mod dry_run;
 mod eval;
 mod exit;
 mod generate;
+mod items;
 mod numbers;
 mod output;
 mod panics;

@@ -227,3 +227,164 @@ fn only_a_report_is_overwritten_by_a_report() {
     eval(&dir, "--out report.json --overwrite --limit 1").success();
     assert_eq!(read_json(&dir.path("report.json"))["results"][0]["partial"], true);
 }
+
+const RAW: &str =
+    " \n = Title = \n \n a well @-@ known stone , it 's here . \n \n = = Part = = \n \n b . \n";
+
+/// The program on the pages of a raw split.
+fn lm_eval(dir: &Dir, more: &str) -> Run {
+    dir.write("wiki.test.raw", RAW);
+    let task = "--task wikitext103 --data wiki.test.raw --protocol lm-eval";
+    pipeline_in(dir, &format!("eval --checkpoint run {task} {more}"))
+}
+
+#[test]
+fn the_harness_numbers_are_given_by_its_names_with_what_they_compare_with() {
+    let dir = tiny_run();
+    let result = lm_eval(&dir, "--json").success().json()["results"][0].clone();
+    assert_eq!((&result["task"], &result["protocol"]), (&"wikitext103".into(), &"lm-eval".into()));
+    for metric in ["word_perplexity", "byte_perplexity", "bits_per_byte"] {
+        assert!(result["metrics"][metric].is_number(), "{metric}: {result}");
+    }
+    let run = lm_eval(&dir, "").success();
+    for word in ["protocol lm-eval", "comparable_with", "task wikitext", "byte_perplexity"] {
+        assert!(run.stdout.contains(word), "{word}: {}", run.stdout);
+    }
+    assert!(!run.stderr.contains("WARN"), "{}", run.stderr);
+    let plan = lm_eval(&dir, "--dry-run --json").success().json();
+    assert_eq!(plan["tasks"][0]["targets"], result["counts"]["targets"]);
+    lm_eval(&dir, "--overlap 4").refused(2, "windows of --protocol lm-eval are disjoint");
+
+    let result = lambada(&dir, PASSAGES, "--protocol lm-eval --json").success().json();
+    for metric in ["acc", "acc_stderr", "perplexity"] {
+        assert!(result["results"][0]["metrics"][metric].is_number(), "{metric}: {result}");
+    }
+}
+
+#[test]
+fn a_text_in_the_other_protocols_form_is_told() {
+    let dir = tiny_run();
+    let on = |text: &str, protocol: &str| {
+        dir.write("text", text);
+        let task = format!("--task wikitext103 --data text --protocol {protocol}");
+        pipeline_in(&dir, &format!("eval --checkpoint run {task} --set overlap=4")).success().stderr
+    };
+    let tokens = RAW.replace("stone", "<unk>");
+    for (text, protocol, told) in [
+        (
+            RAW,
+            "megatron",
+            "the text has no <unk>, so it may be the raw split, which --protocol lm-eval",
+        ),
+        ("plain text, as people write it", "megatron", "the text has no \" @-@ \""),
+        (&tokens, "lm-eval", "the text has <unk>, so it may be wiki.test.tokens"),
+        ("plain text, as people write it", "lm-eval", "the text has no \" @-@ \""),
+        ("a @-@ b\t<unk>\nc\td\ne\tf\tg\th", "megatron", "words are not between spaces"),
+    ] {
+        let stderr = on(text, protocol);
+        assert!(stderr.contains(told) && stderr.contains("WARN"), "{told}: {stderr}");
+        assert!(stderr.contains(&format!("the {protocol} protocol is for")), "{stderr}");
+    }
+    assert!(!on(&tokens, "megatron").contains("protocol is for"));
+}
+
+#[test]
+fn a_model_that_knows_less_than_none_is_told() {
+    let dir = tiny_run();
+    let line = "train --config train.toml --data data --out bad --set optimizer.lr=0.5 \
+                --set optimizer.min_lr=0.1 --set schedule.train_steps=4";
+    pipeline_in(&dir, line).success();
+    let told = "token perplexity exceeds its vocabulary";
+    let run = "eval --checkpoint bad --task";
+    for task in ["wikitext103 --data test.tokens --set overlap=4", "lambada --data words.jsonl"] {
+        dir.write("words.jsonl", PASSAGES);
+        let stderr = pipeline_in(&dir, &format!("{run} {task}")).success().stderr;
+        assert!(stderr.contains(told), "{task}: {stderr}");
+    }
+    assert!(!eval(&dir, "").success().stderr.contains(told));
+}
+
+#[test]
+fn items_are_written_whole_a_line_each_and_never_over_anything_else() {
+    let dir = tiny_run();
+    lambada(&dir, PASSAGES, "--items items.jsonl").success();
+    let items = lines_of(&fs::read_to_string(dir.path("items.jsonl")).unwrap());
+    assert_eq!(items.len(), 2);
+    assert_eq!((&items[0]["line"], &items[0]["target"]), (&1.into(), &" stone".into()));
+    assert_eq!(items[0]["context_tail"], "a stone fell on another");
+    for key in ["target_tokens", "predicted_tokens"] {
+        assert!(items[0][key].is_array(), "{items:?}");
+    }
+    assert!(items[0]["strict"].is_boolean() && items[0]["last_token"].is_boolean(), "{items:?}");
+
+    // An article, or a page, a line.
+    eval(&dir, "--items articles.jsonl").success();
+    let articles = lines_of(&fs::read_to_string(dir.path("articles.jsonl")).unwrap());
+    assert_eq!((articles.len(), &articles[0]["title"]), (1, &"Title".into()));
+    lm_eval(&dir, "--items articles.jsonl").refused(2, "articles.jsonl exists already");
+    lm_eval(&dir, "--items articles.jsonl --overwrite").success();
+    let pages = lines_of(&fs::read_to_string(dir.path("articles.jsonl")).unwrap());
+    assert_eq!((pages.len(), &pages[0]["title"]), (1, &"= Title =".into()));
+
+    let before = fs::read(dir.path("test.tokens")).unwrap();
+    for dry_run in ["", "--dry-run"] {
+        eval(&dir, &format!("--items test.tokens --overwrite {dry_run}"))
+            .refused(2, "test.tokens holds no items of an evaluation");
+    }
+    assert_eq!(fs::read(dir.path("test.tokens")).unwrap(), before);
+    eval(&dir, "--items one --out one").refused(2, "report and items cannot be one file");
+    pipeline_in(&dir, "eval --checkpoint run --task validation --data data --items none.jsonl")
+        .refused(2, "--items: validation packs documents");
+    pipeline_in(&dir, "eval --checkpoint run --task validation --data data --protocol lm-eval")
+        .refused(2, "--protocol lm-eval: the harness has no such task");
+    // What fails leaves nothing.
+    lambada(&dir, "{\"text\": \"word\"}", "--items none.jsonl").refused(2, "the text is one word");
+    let names: Vec<_> =
+        fs::read_dir(dir.path("")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("none.jsonl")), "{names:?}");
+}
+
+#[test]
+fn bytes_that_other_systems_put_into_a_text_are_refused_with_their_line() {
+    let dir = tiny_run();
+    for (bytes, message) in [
+        ("\u{feff} \n = A = \n", "test.tokens:1: the line begins with a byte order mark"),
+        (" \n = A = \r\n b", "test.tokens:2: the line ends in a carriage return"),
+        ("", "test.tokens is empty; give one with text"),
+        ("word\n", "has 1 word and 2 tokens"),
+    ] {
+        dir.write("test.tokens", bytes);
+        eval(&dir, "").refused(2, message);
+    }
+    for (lines, message) in [
+        ("", "words.jsonl is empty"),
+        ("{\"text\": null}\n", "words.jsonl:1: the text is null"),
+        ("{\"text\": \"a b\"}\r\n\r\n{\"text\": \"word\"}\r\n", "words.jsonl:"),
+    ] {
+        lambada(&dir, lines, "").refused(2, message);
+    }
+    // Lines of JSON may end as they like, and a mark before them is none of theirs.
+    let lines = PASSAGES.replace('\n', "\r\n");
+    let run = lambada(&dir, &lines, "--json").success();
+    assert_eq!(run.json()["results"][0]["counts"]["examples"], 2);
+    lambada(&dir, &format!("\u{feff}{PASSAGES}"), "").success();
+    // Whatever it is called, an empty file is an empty file.
+    dir.write("words", "");
+    pipeline_in(&dir, "eval --checkpoint run --task lambada --data words")
+        .refused(2, "words is empty");
+}
+
+#[test]
+fn an_overlap_that_the_model_has_not_is_refused_before_its_weights_are_read() {
+    let dir = tiny_run();
+    // Weights that would be refused, were they looked at.
+    let weights = dir.path("run/checkpoints/step-3/model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    for dry_run in ["", "--dry-run"] {
+        let message = "overlap = 17 exceeds the model's seq_length; allowed: 1 to 16";
+        eval(&dir, &format!("--overlap 17 {dry_run}")).refused(2, message);
+        eval(&dir, &format!("--overlap 16 {dry_run}")).refused(2, "model.safetensors");
+    }
+}

@@ -4,7 +4,7 @@ use std::fs;
 
 use corpus::Silent;
 use evaluation::lambada::Lambada;
-use evaluation::{EvalPlan, EvaluatedModel, Task};
+use evaluation::{EvalPlan, EvaluatedModel, Protocol, Task};
 use training::inference::Scorer;
 use training::model::Gpt2Config;
 use training::parameters::{KeyedInit, ParameterSource};
@@ -64,7 +64,11 @@ fn examples_that_do_not_divide_by_the_copies_count_once() {
         .map(|number| format!("{{\"text\": \"the miners weigh {number} stones of tin\"}}\n"))
         .collect();
     fs::write(&file, lines.concat()).unwrap();
-    let task = Task::Lambada(Lambada { name: "made".to_owned(), data: file });
+    let task = Task::Lambada(Lambada {
+        name: "made".to_owned(),
+        data: file,
+        protocol: Protocol::Megatron,
+    });
     let config = narrow_gpt2(24);
     let run = |dp| {
         let mut model = copies(&config, KeyedInit { seed: 5 }, (1, dp));

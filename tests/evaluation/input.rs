@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use corpus::Silent;
-use evaluation::{EvalConfig, EvalError};
+use evaluation::lambada::Lambada;
+use evaluation::wikitext103::WikiText103;
+use evaluation::{EvalConfig, EvalError, EvalPlan, Protocol, Task};
 use training::TrainError;
 use training::model::Gpt2Config;
 use training::parameters::{ParameterSource, ParameterSpec};
@@ -37,14 +39,14 @@ fn a_test_file_that_is_no_utf8_gives_the_bad_byte_and_its_line() {
 
 #[test]
 fn an_empty_test_file_is_refused() {
-    assert!(message_for_text("").ends_with("test.tokens is empty"));
-    assert!(message_for_text(" \n\n ").ends_with("test.tokens is empty"));
+    assert!(message_for_text("").contains("test.tokens is empty; give one with text"));
+    assert!(message_for_text(" \n\n ").contains("test.tokens is empty; give one with text"));
 }
 
 #[test]
 fn a_test_file_of_one_word_is_refused() {
     let found = message_for_text("word\n");
-    assert!(found.contains("has 1 words and 2 tokens; at least two of each"), "{found}");
+    assert!(found.contains("has 1 word and 2 tokens; at least two of each"), "{found}");
 }
 
 #[test]
@@ -53,6 +55,20 @@ fn an_overlap_above_the_window_is_refused_with_the_allowed_values() {
     let error = run_on_text(made_text(), &mut model, &plan(65, 1)).unwrap_err();
     let expected = "overlap = 65 exceeds the model's seq_length; allowed: 1 to 64";
     assert_eq!(message(&error), expected);
+}
+
+#[test]
+fn a_plan_that_does_not_fit_a_model_is_found_without_its_weights() {
+    let config = narrow_gpt2(64);
+    assert!(plan(64, 1).check(&config).is_ok());
+    let found = plan(65, 1).check(&config).unwrap_err();
+    assert_eq!(message(&found), "overlap = 65 exceeds the model's seq_length; allowed: 1 to 64");
+    // No other protocol and no other task has windows that overlap.
+    let Task::WikiText103(task) = task("unused") else { unreachable!() };
+    let (name, data, protocol) = (task.name.clone(), task.data.clone(), Protocol::LmEval);
+    let words = Lambada { name, data, protocol: Protocol::Megatron };
+    let tasks = vec![Task::WikiText103(WikiText103 { protocol, ..task }), Task::Lambada(words)];
+    assert!(EvalPlan { tasks, ..plan(65, 1) }.check(&config).is_ok());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use corpus::{Observer, Silent, Unit};
 use evaluation::lambada::Lambada;
-use evaluation::{EvalError, EvalPlan, EvalReport, PartialScores, Task, evaluate};
+use evaluation::{EvalError, EvalPlan, EvalReport, PartialScores, Protocol, Task, evaluate};
 use tempfile::TempDir;
 
 use super::checkpoint::{TrainedRun, total_nll};
@@ -227,7 +227,11 @@ fn scores_of_another_evaluation_are_refused_by_what_differs() {
 
     let words = place.0.path().join("words.jsonl");
     fs::write(&words, "{\"text\": \"one two three\"}\n").unwrap();
-    let lambada = Task::Lambada(Lambada { name: "words".to_owned(), data: words });
+    let lambada = Task::Lambada(Lambada {
+        name: "words".to_owned(),
+        data: words,
+        protocol: Protocol::Megatron,
+    });
     let other = EvalPlan { tasks: vec![lambada], ..plan.clone() };
     place.refused(&other, "the task is made there and words here");
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use evaluation::EvalPlan;
 use evaluation::lambada::Lambada;
-use evaluation::{Task, wikitext103};
+use evaluation::{Protocol, Task, wikitext103};
 
 use super::{
     Zeros, evaluated, identity, made_text, narrow_gpt2, plan, positive, run_on_text, task,
@@ -44,7 +44,11 @@ fn padding_counts_among_the_positions() {
     let lines: Vec<String> =
         texts.iter().map(|text| serde_json::json!({ "text": text }).to_string()).collect();
     fs::write(&file, lines.join("\n")).unwrap();
-    let task = Task::Lambada(Lambada { name: "made".to_owned(), data: file });
+    let task = Task::Lambada(Lambada {
+        name: "made".to_owned(),
+        data: file,
+        protocol: Protocol::Megatron,
+    });
     for (micro_batch_size, positions) in [(1, 9 + 5 + 2), (2, 9 + 9 + 2), (3, 9 + 9 + 9)] {
         let plan = EvalPlan { micro_batch_size: positive(micro_batch_size), ..plan(32, 1) };
         let summary = task.summary(&identity(&narrow_gpt2(64)), &plan).unwrap();

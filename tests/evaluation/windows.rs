@@ -1,9 +1,18 @@
 //! Overlapping windows.
 
-use evaluation::windows::OverlapWindows;
+use evaluation::windows::{self, OverlapWindows};
 use proptest::prelude::*;
+use training::inference::Window;
 
 use super::positive;
+
+/// The targets that windows of the tokens 0, 1, 2, ... score, in the order of the windows.
+fn scored_targets(windows: &[Window<'_>]) -> Vec<u32> {
+    let of = |window: &Window<'_>| -> Vec<u32> {
+        window.scored.clone().map(|position| window.tokens[position + 1]).collect()
+    };
+    windows.iter().flat_map(of).collect()
+}
 
 proptest! {
     #[test]
@@ -13,15 +22,31 @@ proptest! {
         let overlap = overlap.min(window);
         let tokens: Vec<u32> = (0..num_tokens as u32).collect();
         let windows = OverlapWindows::new(&tokens, window, positive(overlap));
-        let mut times_scored = vec![0; num_tokens];
-        for window_of_text in windows.scoring() {
-            prop_assert!(window_of_text.tokens.len() <= window + 1);
-            for position in window_of_text.scored {
-                times_scored[window_of_text.tokens[position + 1] as usize] += 1;
-            }
+        // All windows, also those that the original counts and that score nothing.
+        let all: Vec<_> = (0..windows.num_windows()).map(|index| windows.window(index)).collect();
+        prop_assert_eq!(scored_targets(&all), (1..num_tokens as u32).collect::<Vec<_>>());
+        prop_assert!(all.iter().all(|one| one.tokens.len() <= window + 1));
+        let scoring: Vec<_> = windows.scoring().collect();
+        prop_assert_eq!(scored_targets(&scoring), scored_targets(&all));
+        prop_assert!(scoring.iter().all(|one| one.scored.len() <= overlap || one.tokens[0] == 0));
+    }
+
+    #[test]
+    fn rolling_windows_score_every_target_once_and_are_full_but_for_a_short_text(
+        num_tokens in 0_usize..400, window in 1_usize..80,
+    ) {
+        let tokens: Vec<u32> = (0..num_tokens as u32).collect();
+        let rolling: Vec<_> = windows::rolling(&tokens, window).collect();
+        prop_assert_eq!(scored_targets(&rolling), (1..num_tokens as u32).collect::<Vec<_>>());
+        let num_targets = num_tokens.saturating_sub(1);
+        prop_assert_eq!(rolling.len(), num_targets.div_ceil(window));
+        let full = window.min(num_targets);
+        for (index, one) in rolling.iter().enumerate() {
+            prop_assert_eq!(one.tokens.len(), full + 1);
+            // Only the last one sees what another has scored.
+            prop_assert!(one.scored.start == 0 || index + 1 == rolling.len());
+            prop_assert_eq!(one.scored.end, full);
         }
-        prop_assert!(times_scored.iter().take(1).all(|&times| times == 0));
-        prop_assert!(times_scored.iter().skip(1).all(|&times| times == 1));
     }
 
     #[test]
@@ -50,4 +75,16 @@ fn trailing_windows_that_score_nothing_are_counted_but_not_computed() {
     let windows = OverlapWindows::new(&tokens, 1024, positive(32));
     // 1,024 targets in the first window, 32 in each later one.
     assert_eq!(windows.scoring().count(), 1 + (270_329_usize - 1_024).div_ceil(32));
+}
+
+#[test]
+fn the_last_rolling_window_is_filled_up_from_before() {
+    let tokens: Vec<u32> = (0..11).collect();
+    let rolling: Vec<_> = windows::rolling(&tokens, 4).collect();
+    let seen: Vec<_> =
+        rolling.iter().map(|one| (one.tokens.to_vec(), one.scored.clone())).collect();
+    assert_eq!(
+        seen,
+        [(vec![0, 1, 2, 3, 4], 0..4), (vec![4, 5, 6, 7, 8], 0..4), (vec![6, 7, 8, 9, 10], 2..4),]
+    );
 }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::test_items::ItemShare;
+use crate::items::{ArticleScore, ExampleScore, Items};
 use crate::report::TaskResult;
 
 /// Largest mean loss that a perplexity is computed from, as in the task itself.
@@ -80,8 +81,8 @@ pub(super) struct ItemScore {
 /// What an item's score counts beside losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ItemKind {
-    /// An article of so many original words.
-    Article { words: u64 },
+    /// An article of so many original words, in proportion to the targets that were scored.
+    Article { words: f64 },
     /// A passage, and whether it was guessed.
     Passage { strict: bool, last_token: bool },
 }
@@ -101,8 +102,20 @@ impl CleanSubsets {
     /// The scores of the subsets of a test set that was `scored`, given how much of each item was
     /// seen.
     pub(super) fn of(scored: &TaskResult, shares: &[ItemShare]) -> Self {
-        let _ = shares;
-        Self::without_items(&scored.task, "the task has no scores of single items")
+        let scores: Vec<ItemScore> = match &scored.items {
+            Some(Items::Articles(articles)) => {
+                articles.iter().filter_map(ItemScore::of_article).collect()
+            }
+            Some(Items::Examples(examples)) => examples.iter().map(ItemScore::of_example).collect(),
+            _ => Vec::new(),
+        };
+        if scores.is_empty() {
+            // Tokens that the tokenizer makes of changed text belong to no place of the file.
+            let problem = "the task has no scores of single items, as where the tokenizer changes \
+                           the text";
+            return Self::without_items(&scored.task, problem);
+        }
+        Self::new(&scored.task, &scores, shares)
     }
 
     /// The scores of the subsets, given how each item was scored and how much of it was seen.
@@ -132,22 +145,41 @@ impl CleanSubsets {
     }
 }
 
+impl ItemScore {
+    /// Of an article of which something was scored.
+    fn of_article(article: &ArticleScore) -> Option<Self> {
+        let share = article.scored as f64 / article.targets as f64;
+        (article.scored > 0).then_some(Self {
+            line: article.line as u64,
+            targets: article.scored as u64,
+            nll: article.nll,
+            kind: ItemKind::Article { words: article.words as f64 * share },
+        })
+    }
+
+    fn of_example(example: &ExampleScore) -> Self {
+        let ExampleScore { line, strict, last_token, nll, ref target_tokens, .. } = *example;
+        let kind = ItemKind::Passage { strict, last_token };
+        Self { line, targets: target_tokens.len() as u64, nll, kind }
+    }
+}
+
 impl SubsetScore {
     fn of(scores: &[ItemScore]) -> Option<Self> {
         let nll: f64 = scores.iter().map(|score| score.nll).sum();
         let targets: u64 = scores.iter().map(|score| score.targets).sum();
-        let mean = |whole: u64| (nll / whole as f64).min(MAX_MEAN_LOSS);
+        let mean = |whole: f64| (nll / whole).min(MAX_MEAN_LOSS);
         match scores.first()?.kind {
             ItemKind::Article { .. } => {
                 let words = scores.iter().map(|score| match score.kind {
                     ItemKind::Article { words } => words,
-                    ItemKind::Passage { .. } => 0,
+                    ItemKind::Passage { .. } => 0.0,
                 });
-                let words: u64 = words.sum();
-                (words > 0 && targets > 0).then(|| {
+                let words: f64 = words.sum();
+                (words > 0.0 && targets > 0).then(|| {
                     Self::Text(TextScore {
                         word_perplexity: mean(words).exp(),
-                        token_perplexity: mean(targets).exp(),
+                        token_perplexity: mean(targets as f64).exp(),
                         total_nll: nll,
                     })
                 })

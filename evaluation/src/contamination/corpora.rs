@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use corpus::reader::{ReadPolicy, SourceFormat, Sources};
+use corpus::reader::{SourceFormat, Sources};
 use corpus::shard::ShardReader;
 use corpus::test_set::source_of;
 use corpus::tokenizer::Tokenizer;
@@ -58,7 +58,7 @@ impl Corpus {
         let mut met = HashSet::new();
         let mut corpora = Vec::with_capacity(plan.corpora.len());
         for path in &plan.corpora {
-            let corpus = Self::open(path, &plan.text_key, observer)?;
+            let corpus = Self::open(path, plan, observer)?;
             for file in corpus.canonical_files() {
                 if let Some(twice) = met.replace(file) {
                     return Err(EvalError::CorpusTwice { path: twice });
@@ -69,7 +69,11 @@ impl Corpus {
         Ok(corpora)
     }
 
-    fn open(path: &Path, text_key: &str, observer: &dyn Observer) -> Result<Self, EvalError> {
+    fn open(
+        path: &Path,
+        plan: &ContaminationPlan,
+        observer: &dyn Observer,
+    ) -> Result<Self, EvalError> {
         if path.join(MANIFEST).is_file() {
             let folder = DataFolder::open(path)?;
             // Tokens that are not those of the manifest would count as clean.
@@ -78,15 +82,15 @@ impl Corpus {
             return Ok(Self::Folder(TokenCorpus { folder, shard, tokenizer }));
         }
         if is_bare_shard(path) {
-            return Err(EvalError::NoTokenizer { path: path.to_owned() });
+            return Err(EvalError::BareShard { path: path.to_owned() });
         }
-        let source = source_of(path, text_key)?;
+        let source = source_of(path, &plan.text_key)?;
         let form = match &source.format {
             SourceFormat::Jsonl(_) => "JSONL",
             SourceFormat::Parquet(_) => "Parquet",
             SourceFormat::Text(_) => "text",
         };
-        let sources = Sources::open(&[source], ReadPolicy::default())?;
+        let sources = Sources::open(&[source], plan.read_policy)?;
         Ok(Self::Text(TextCorpus { path: path.to_owned(), sources, form }))
     }
 

@@ -100,6 +100,7 @@ pub fn measure(
             task: NAME.to_owned(),
             measured: eval_report::Measured::Contamination(Box::new(measured)),
             partial: false,
+            items: None,
             seconds,
         });
     }

@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use corpus::reader::ReadPolicy;
+
 use crate::error::EvalError;
 
 /// What reports call the task.
@@ -28,6 +30,9 @@ pub struct ContaminationPlan {
     pub ngram_words: Vec<NonZeroUsize>,
     /// Key of JSONL, or column of Parquet, that holds the text, in test sets and corpora.
     pub text_key: String,
+    /// What is done with records and files of the corpora that cannot be read. Those of test sets
+    /// are errors.
+    pub read_policy: ReadPolicy,
 }
 
 impl ContaminationPlan {
@@ -39,6 +44,7 @@ impl ContaminationPlan {
             corpora,
             ngram_words: vec![PAPER_NGRAM_WORDS],
             text_key: "text".to_owned(),
+            read_policy: ReadPolicy::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use corpus::ngram::NGramDictionary;
+use corpus::reader::{OnBadFile, OnBadLine};
 use serde::Serialize;
 
 use super::clean_subset::CleanSubsets;
@@ -71,6 +72,10 @@ pub struct Counts {
     pub contaminated_documents: u64,
     /// Records of the corpus whose text is null.
     pub corpus_null_texts: u64,
+    /// Records of the corpus that could not be read and were passed over.
+    pub corpus_rejected: u64,
+    /// Files of the corpus of which only the beginning could be read.
+    pub corpus_broken_files: u64,
     /// Words of the corpus.
     pub corpus_words: u64,
     /// Bytes of the corpus' text.
@@ -96,6 +101,10 @@ pub struct Settings {
     pub corpora: Vec<PathBuf>,
     /// Key or column of the text, where texts are records.
     pub text_key: String,
+    /// What was done with records of the corpora that cannot be read.
+    pub on_bad_line: OnBadLine,
+    /// What was done with files of the corpora that break off.
+    pub on_bad_file: OnBadFile,
 }
 
 /// The overlap by n-grams of one number of words.
@@ -230,6 +239,8 @@ impl Measured {
                     corpus_documents: found.read.documents,
                     contaminated_documents: found.contaminated,
                     corpus_null_texts: found.read.null_texts,
+                    corpus_rejected: found.read.rejected,
+                    corpus_broken_files: found.read.broken_files,
                     corpus_words: found.read.words,
                     corpus_text_bytes: found.read.text_bytes,
                     corpus_bytes: found.read.bytes,
@@ -258,6 +269,8 @@ fn settings(plan: &ContaminationPlan, test_set: &TestItems, ngram_words: usize) 
         data: test_set.path.clone(),
         corpora: plan.corpora.clone(),
         text_key: plan.text_key.clone(),
+        on_bad_line: plan.read_policy.on_bad_line,
+        on_bad_file: plan.read_policy.on_bad_file,
     }
 }
 

@@ -43,6 +43,10 @@ pub(super) struct Read {
     pub(super) documents: u64,
     /// Records whose text is null.
     pub(super) null_texts: u64,
+    /// Records that could not be read and were passed over.
+    pub(super) rejected: u64,
+    /// Files of which only the beginning could be read.
+    pub(super) broken_files: u64,
     /// Bytes on disk.
     pub(super) bytes: u64,
     /// Bytes of text.
@@ -163,11 +167,17 @@ impl<'d> Scan<'d> {
             ahead = next;
             let before = sources.bytes_read();
             for (block, searched) in searched? {
+                let count = block.items().len();
                 let items = sources.accept(block)?;
                 self.add(searched, |place| Place::of(&items[place]));
+                // What could be read of the last record of a file that breaks off.
+                let salvaged = &items[count..];
+                let searched = Search::new(self).items(salvaged);
+                self.add(searched, |place| Place::of(&salvaged[place]));
             }
             observer.advance(sources.bytes_read() - before);
         }
+        self.read.broken_files += sources.broken().len() as u64;
         Ok(())
     }
 
@@ -233,8 +243,8 @@ impl<'s> Search<'s> {
                     self.text(place, &document.text, &mut searched);
                 }
                 Item::NullText(_) => searched.read.null_texts += 1,
-                // Accepting the block ends the pass with the reason.
-                Item::Rejected(_) => {}
+                // Where the policy is to fail, accepting the block ends the pass with the reason.
+                Item::Rejected(_) => searched.read.rejected += 1,
             }
         }
         searched
@@ -267,6 +277,8 @@ impl Read {
     fn add(&mut self, more: Self) {
         self.documents += more.documents;
         self.null_texts += more.null_texts;
+        self.rejected += more.rejected;
+        self.broken_files += more.broken_files;
         self.bytes += more.bytes;
         self.text_bytes += more.text_bytes;
         self.words += more.words;

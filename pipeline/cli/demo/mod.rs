@@ -18,7 +18,7 @@ use clap::Args;
 use curation::{CurationConfig, curate};
 use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
-use evaluation::{EvalConfig, Task, evaluate};
+use evaluation::{EvalConfig, Protocol, Task, evaluate};
 use tracing::info;
 use training::{Resume, RunOptions, TrainConfig, train};
 
@@ -119,11 +119,12 @@ pub(crate) fn run(
 /// What the demo measures: the last words only where the text has passages that end in one to
 /// guess.
 fn tasks(text: &DemoText) -> Vec<Task> {
-    let wikitext = WikiText103 { name: WIKITEXT_NAME.to_owned(), data: text.wikitext.clone() };
-    let lambada = text
-        .lambada
-        .as_ref()
-        .map(|data| Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data: data.clone() }));
+    let protocol = Protocol::Megatron;
+    let wikitext =
+        WikiText103 { name: WIKITEXT_NAME.to_owned(), data: text.wikitext.clone(), protocol };
+    let lambada = text.lambada.as_ref().map(|data| {
+        Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data: data.clone(), protocol })
+    });
     [Task::WikiText103(wikitext)].into_iter().chain(lambada).collect()
 }
 

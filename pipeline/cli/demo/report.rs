@@ -75,7 +75,7 @@ impl DemoReport {
         evaluation: EvalReport,
     ) -> anyhow::Result<Self> {
         let (mut wikitext, mut lambada) = (None, None);
-        for TaskResult { task, measured, partial, seconds } in evaluation.results {
+        for TaskResult { task, measured, partial, seconds, .. } in evaluation.results {
             match measured {
                 Measured::WikiText103(found) => {
                     let wikitext103::Measured { protocol, metrics, counts, settings } = found;
@@ -87,7 +87,7 @@ impl DemoReport {
                     let tokens_per_word = counts.label_tokens as f64 / counts.examples as f64;
                     lambada = Some(Lambada {
                         examples: counts.examples,
-                        uniform_target_perplexity: (settings.vocab_size as f64)
+                        uniform_target_perplexity: (settings.common.vocab_size as f64)
                             .powf(tokens_per_word),
                         score: Score {
                             task,

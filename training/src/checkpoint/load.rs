@@ -90,6 +90,20 @@ impl Checkpoint {
         newest.ok_or_else(|| newest_fault.unwrap_or_else(|| no_checkpoint(path)))
     }
 
+    /// What the manifest says of the checkpoint that [`open_observed`](Self::open_observed) most
+    /// likely opens, without a look at any other file: for what can be told beforehand. `None` where
+    /// there is none, or none that can be read.
+    #[must_use]
+    pub fn peek(path: &Path) -> Option<Manifest> {
+        match locate(path).ok()? {
+            Place::Checkpoint => Manifest::read(path).ok(),
+            Place::Several(checkpoints) => {
+                let (_, newest) = step_folders(&checkpoints).ok()?.into_iter().next()?;
+                Manifest::read(&newest).ok()
+            }
+        }
+    }
+
     /// Opens the newest complete checkpoint in the folder `checkpoints`, by the numbers in their
     /// names, of which `accept` has nothing to say against; tells which are passed over, and why.
     /// None where there is none at all.

@@ -1,4 +1,4 @@
-//! WikiText103 perplexity, by the protocol of the original implementation.
+//! The protocol of the original implementation.
 //!
 //! The test file is one stream: no documents, no separators, headings and blank lines included. It
 //! is detokenized, encoded in one go and scored in overlapping windows. The total negative
@@ -14,7 +14,6 @@
 //! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix
 //! E.1, and `tasks/zeroshot_gpt2` of Megatron-LM v1.0.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -25,17 +24,19 @@ use tracing::{info, warn};
 use training::inference::Window;
 use training::parallel::TokenScore;
 
+use super::articles::{self, Article};
+use super::form::Form;
+use super::{NAME, WikiText103};
 use crate::batches::Batches;
 use crate::config::EvalPlan;
-use crate::detokenizer::{self, count_original_tokens, detokenize};
+use crate::detokenizer::{self, count_original_tokens, detokenize_marked};
 use crate::error::EvalError;
+use crate::items::{ArticleScore, Items};
 use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
+use crate::test_file;
 use crate::windows::OverlapWindows;
-
-/// What reports call the task on the benchmark's own text.
-pub const NAME: &str = "wikitext103";
 
 /// Bytes and original tokens of the published test split, `wiki.test.tokens` with its `<unk>`. The
 /// paper prints the second.
@@ -45,17 +46,7 @@ const PUBLISHED_TEST_SPLIT: (usize, usize) = (1_281_077, 245_566);
 /// `exp(20)`.
 const MAX_MEAN_LOSS: f64 = 20.0;
 
-/// Word perplexity of a text in WikiText103's form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WikiText103 {
-    /// What the report calls the task: [`NAME`] for the benchmark, another name for any other text.
-    pub name: String,
-    /// The test file.
-    pub data: PathBuf,
-}
-
-/// What the task found; the protocol is always `megatron`: other programs define other perplexities
-/// of the same text.
+/// What the task found by this protocol.
 pub type Measured = report::Findings<Metrics, Counts, Settings>;
 
 /// The perplexities of a text.
@@ -140,6 +131,14 @@ pub struct TestText {
     pub original_tokens: usize,
     /// The detokenized text, encoded.
     pub tokens: Vec<u32>,
+    /// What tells its form.
+    pub form: Form,
+    /// The file's articles.
+    articles: Vec<Article>,
+    /// Original tokens of each article, but for the first of the file.
+    words: Vec<usize>,
+    /// Index of each article's first token; `None` where the tokens do not give back the text.
+    first_tokens: Option<Vec<usize>>,
 }
 
 /// The sum of the losses.
@@ -150,103 +149,104 @@ struct Scored {
     windows: usize,
 }
 
-impl WikiText103 {
-    /// Scores the text of the test file with `model`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be used, a setting does not fit the model, the model fails or gives a
-    /// loss that is no number, or `observer` asks to stop.
-    pub fn run(
-        &self,
-        model: &mut EvaluatedModel,
-        plan: &EvalPlan,
-        observer: &dyn Observer,
-    ) -> Result<TaskResult, EvalError> {
-        let start = Instant::now();
-        let text = TestText::read(&self.data, &model.identity)?;
-        if self.name == NAME && !text.is_published_test_split() {
-            warn!(
-                data = %self.data.display(),
-                original_tokens = text.original_tokens,
-                "not WikiText-103's published test split: its numbers compare with no paper's"
-            );
-        }
-        let windows = text.windows(&model.identity, plan)?;
-        info!(
-            task = self.name,
+/// [`WikiText103::run`] by this protocol.
+pub(super) fn run(
+    task: &WikiText103,
+    model: &mut EvaluatedModel,
+    plan: &EvalPlan,
+    observer: &dyn Observer,
+) -> Result<TaskResult, EvalError> {
+    let start = Instant::now();
+    let text = TestText::read(&task.data, &model.identity)?;
+    if task.name == NAME && !text.is_published_test_split() {
+        warn!(
+            data = %task.data.display(),
             original_tokens = text.original_tokens,
-            tokens = text.tokens.len(),
-            windows = windows.num_windows(),
-            "scoring"
+            "not WikiText-103's published test split: its numbers compare with no paper's"
         );
-
-        let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
-        let stage = Stage { name: &self.name, unit: Unit::Windows, windows: &scoring };
-        let scores = model.score(&stage, plan.micro_batch_size, observer)?;
-        let scored = Scored::sum(&scores);
-
-        let measured = Measured {
-            protocol: "megatron",
-            metrics: Metrics::new(&text, scored),
-            counts: Counts::new(&text, scored, &windows),
-            settings: self.settings(&text, &model.identity, plan),
-        };
-        Ok(TaskResult {
-            task: self.name.clone(),
-            measured: report::Measured::WikiText103(measured),
-            partial: scored.targets < windows.num_targets(),
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        text.form.warn_if_not_tokens(&task.data, text.token_ratio());
     }
+    let windows = text.windows(&model.identity, plan)?;
+    info!(
+        task = task.name,
+        original_tokens = text.original_tokens,
+        tokens = text.tokens.len(),
+        windows = windows.num_windows(),
+        "scoring"
+    );
 
-    /// What [`run`](Self::run) would do.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be used, or a setting does not fit the model.
-    pub fn summary(
-        &self,
-        model: &ModelIdentity,
-        plan: &EvalPlan,
-    ) -> Result<TaskSummary, EvalError> {
-        let text = TestText::read(&self.data, model)?;
-        let windows = text.windows(model, plan)?;
-        let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
-        let targets = scoring.iter().map(|window| window.scored.len()).sum();
-        let batches = Batches::new(&scoring, plan.micro_batch_size);
-        Ok(TaskSummary {
-            task: self.name.clone(),
-            data: self.data.clone(),
-            tokens: text.tokens.len(),
-            windows: Some(scoring.len()),
-            examples: None,
-            targets,
-            forward_passes: batches.iter().len(),
-            token_positions: batches.token_positions(),
-            partial: targets < windows.num_targets(),
-        })
-    }
+    let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
+    let stage = Stage { name: &task.name, unit: Unit::Windows, windows: &scoring };
+    let scores = model.score(&stage, plan.micro_batch_size, observer)?;
+    let scored = Scored::sum(&scores);
 
-    fn settings(&self, text: &TestText, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
-        Settings {
-            window: model.config.seq_length,
-            overlap: plan.overlap.get(),
-            detokenizer: detokenizer::NAME,
-            tokenizer: model.tokenizer.name().to_owned(),
-            token_ratio: text.token_ratio(),
-            padded_vocabulary: "masked",
-            max_mean_loss: MAX_MEAN_LOSS,
-            data: self.data.clone(),
-            published_test_split: text.is_published_test_split(),
-            checkpoint: model.checkpoint.clone(),
-            checkpoint_kind: model.kind,
-            checkpoint_step: model.step,
-            tensor_parallel_size: plan.tensor_parallel_size.get(),
-            data_parallel_size: plan.data_parallel_size.get(),
-            micro_batch_size: plan.micro_batch_size.get(),
-            limit: plan.limit.map(NonZeroUsize::get),
-        }
+    let measured = Measured {
+        protocol: task.protocol.name(),
+        metrics: Metrics::new(&text, scored),
+        counts: Counts::new(&text, scored, &windows),
+        settings: settings(task, &text, &model.identity, plan),
+    };
+    report::warn_if_worse_than_guessing(
+        &task.name,
+        measured.metrics.token_perplexity,
+        &model.identity,
+    );
+    Ok(TaskResult {
+        task: task.name.clone(),
+        measured: report::Measured::WikiText103(measured),
+        partial: scored.targets < windows.num_targets(),
+        seconds: start.elapsed().as_secs_f64(),
+        items: text.items(&scores),
+    })
+}
+
+/// [`WikiText103::summary`] by this protocol.
+pub(super) fn summary(
+    task: &WikiText103,
+    model: &ModelIdentity,
+    plan: &EvalPlan,
+) -> Result<TaskSummary, EvalError> {
+    let text = TestText::read(&task.data, model)?;
+    let windows = text.windows(model, plan)?;
+    let scoring: Vec<Window<'_>> = within_limit(windows, plan).collect();
+    let targets = scoring.iter().map(|window| window.scored.len()).sum();
+    let batches = Batches::new(&scoring, plan.micro_batch_size);
+    Ok(TaskSummary {
+        task: task.name.clone(),
+        data: task.data.clone(),
+        tokens: text.tokens.len(),
+        windows: Some(scoring.len()),
+        examples: None,
+        targets,
+        forward_passes: batches.iter().len(),
+        token_positions: batches.token_positions(),
+        partial: targets < windows.num_targets(),
+    })
+}
+
+fn settings(
+    task: &WikiText103,
+    text: &TestText,
+    model: &ModelIdentity,
+    plan: &EvalPlan,
+) -> Settings {
+    Settings {
+        window: model.config.seq_length,
+        overlap: plan.overlap.get(),
+        detokenizer: detokenizer::NAME,
+        tokenizer: model.tokenizer.name().to_owned(),
+        token_ratio: text.token_ratio(),
+        padded_vocabulary: "masked",
+        max_mean_loss: MAX_MEAN_LOSS,
+        data: task.data.clone(),
+        published_test_split: text.is_published_test_split(),
+        checkpoint: model.checkpoint.clone(),
+        checkpoint_kind: model.kind,
+        checkpoint_step: model.step,
+        tensor_parallel_size: plan.tensor_parallel_size.get(),
+        data_parallel_size: plan.data_parallel_size.get(),
+        micro_batch_size: plan.micro_batch_size.get(),
+        limit: plan.limit.map(NonZeroUsize::get),
     }
 }
 
@@ -255,15 +255,16 @@ impl TestText {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is not UTF-8, is empty, or has fewer than two words or tokens;
-    /// or when the tokenizer gives a token that the model does not have.
+    /// When the file cannot be read, is not UTF-8 with lines that end in a line feed, is empty, or
+    /// has fewer than two words or tokens; or when the tokenizer gives a token that the model does
+    /// not have.
     pub fn read(path: &Path, model: &ModelIdentity) -> Result<Self, EvalError> {
-        let original = read_utf8(path)?;
-        if original.trim().is_empty() {
-            return Err(EvalError::Empty { path: path.to_owned() });
-        }
+        let original = test_file::read_with_line_feeds(path)?;
         let original_tokens = count_original_tokens(&original);
-        let tokens = model.encode(&detokenize(&original))?;
+        let articles = articles::cut(&original);
+        let mut starts: Vec<usize> = articles.iter().map(|article| article.bytes.start).collect();
+        let text = detokenize_marked(&original, &mut starts);
+        let tokens = model.encode(&text)?;
         if original_tokens < 2 || tokens.len() < 2 {
             return Err(EvalError::TooShort {
                 path: path.to_owned(),
@@ -271,7 +272,15 @@ impl TestText {
                 tokens: tokens.len(),
             });
         }
-        Ok(Self { bytes: original.len(), original_tokens, tokens })
+        Ok(Self {
+            bytes: original.len(),
+            original_tokens,
+            form: Form::of(&original),
+            words: articles::words(&original, &articles),
+            first_tokens: articles::first_tokens(&text, &starts, &tokens, &*model.tokenizer),
+            articles,
+            tokens,
+        })
     }
 
     /// The windows in which `model` sees the text.
@@ -284,15 +293,38 @@ impl TestText {
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<OverlapWindows<'_>, EvalError> {
-        let window = model.config.seq_length;
-        if plan.overlap.get() > window {
-            return Err(EvalError::Setting {
-                field: "overlap",
-                value: plan.overlap.get(),
-                problem: format!("exceeds the model's seq_length; allowed: 1 to {window}"),
-            });
-        }
-        Ok(OverlapWindows::new(&self.tokens, window, plan.overlap))
+        plan.check_overlap(&model.config)?;
+        Ok(OverlapWindows::new(&self.tokens, model.config.seq_length, plan.overlap))
+    }
+
+    /// What each article had of the losses of `scores`, those of the windows in order; `None` where
+    /// the tokens do not tell whose they are.
+    fn items(&self, scores: &[Vec<TokenScore>]) -> Option<Items> {
+        // The scored targets of the windows follow each other: token 1, token 2, and so on.
+        let losses: Vec<f64> = scores.iter().flatten().map(|it| f64::from(it.loss)).collect();
+        let firsts = self.first_tokens.as_ref()?;
+        let ends = firsts.iter().skip(1).copied().chain([self.tokens.len()]);
+        let scored = |(index, (&first, end)): (usize, (&usize, usize))| {
+            // Token 0 is no target, and target 1 has the first loss.
+            let targets = first.max(1) - 1..end.max(1) - 1;
+            let own = &losses[targets.start.min(losses.len())..targets.end.min(losses.len())];
+            let article = &self.articles[index];
+            let nll = own.iter().sum::<f64>();
+            let words = self.words[index] as f64 * own.len() as f64 / targets.len() as f64;
+            ArticleScore {
+                index,
+                title: article.title.clone(),
+                line: article.line,
+                bytes: article.bytes.clone(),
+                words: self.words[index],
+                targets: targets.len(),
+                scored: own.len(),
+                nll,
+                word_perplexity: (words > 0.0).then(|| perplexity(nll / words)),
+            }
+        };
+        let items = firsts.iter().zip(ends).enumerate().map(scored);
+        Some(Items::Articles(items.filter(|item| item.scored > 0 || item.targets == 0).collect()))
     }
 
     /// Whether this has the size and the words of WikiText-103's published test split.
@@ -340,7 +372,7 @@ impl Counts {
     }
 }
 
-fn perplexity(mean_loss: f64) -> f64 {
+pub(super) fn perplexity(mean_loss: f64) -> f64 {
     mean_loss.min(MAX_MEAN_LOSS).exp()
 }
 
@@ -350,16 +382,6 @@ fn within_limit<'a>(
     plan: &EvalPlan,
 ) -> impl Iterator<Item = Window<'a>> {
     windows.scoring().take(plan.limit.map_or(usize::MAX, NonZeroUsize::get))
-}
-
-fn read_utf8(path: &Path) -> Result<String, EvalError> {
-    let bytes =
-        fs::read(path).map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let byte_offset = error.utf8_error().valid_up_to();
-        let line_ends = error.as_bytes()[..byte_offset].iter().filter(|&&byte| byte == b'\n');
-        EvalError::NotUtf8 { path: path.to_owned(), byte_offset, line: line_ends.count() + 1 }
-    })
 }
 
 impl Scored {

@@ -7,6 +7,9 @@
 //!   most probable one after the passage and the right tokens before it;
 //! - `last_token_accuracy`, that of GPT-2's authors: only the last token of the passage must be.
 //!
+//! With the protocol `lm-eval` the numbers are those of lm-evaluation-harness instead, by its names
+//! ([`lm_eval`]).
+//!
 //! `target_perplexity` is `exp` of the mean over the examples of the strict target's negative
 //! log-likelihood, summed over the word's tokens. What a passage and its last word are as tokens is
 //! said in [`cloze`].
@@ -16,6 +19,8 @@
 //! Shoeybi et al., *Megatron-LM*, [arXiv 1909.08053](https://arxiv.org/abs/1909.08053), appendix
 //! E.2, and `tasks/zeroshot_gpt2` of Megatron-LM v1.0 with `--strict-lambada`. Paperno et al., *The
 //! LAMBADA dataset*, [arXiv 1606.06031](https://arxiv.org/abs/1606.06031).
+
+pub mod lm_eval;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -31,7 +36,9 @@ use crate::batches::Batches;
 use crate::cloze::{self, ClozeExample, Question};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
+use crate::items::{ExampleScore, Items};
 use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+use crate::protocol::Protocol;
 use crate::report::{self, TaskResult};
 use crate::summary::TaskSummary;
 
@@ -41,6 +48,9 @@ pub const NAME: &str = "lambada";
 /// Passages of the published test set, and bytes of all their texts.
 const PUBLISHED_TEST_SET: (usize, usize) = (5_153, 1_688_837);
 
+/// Characters of a passage's context that an item shows.
+const CONTEXT_TAIL: usize = 80;
+
 /// Accuracy on the last words of passages in LAMBADA's form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lambada {
@@ -49,10 +59,11 @@ pub struct Lambada {
     pub name: String,
     /// The test file: JSONL whose lines hold a passage each under `text`.
     pub data: PathBuf,
+    /// Whose rules.
+    pub protocol: Protocol,
 }
 
-/// What the task found; the protocol is always `megatron`: other programs cut the last word off in
-/// other ways.
+/// What the task found by the protocol `megatron`.
 pub type Measured = report::Findings<Metrics, Counts, Settings>;
 
 /// How well the last words were guessed.
@@ -81,9 +92,9 @@ pub struct Counts {
     pub examples: usize,
     /// Examples of the file.
     pub examples_in_file: usize,
-    /// Tokens of the strict contexts, before any was cut.
+    /// Tokens of the contexts before the last words, before any was cut.
     pub context_tokens: usize,
-    /// Tokens of the last words: the strict targets.
+    /// Tokens of the last words: the targets.
     pub label_tokens: usize,
     /// Examples whose last word has more than one token.
     pub multi_token_words: usize,
@@ -107,6 +118,14 @@ pub struct Settings {
     pub last_token: &'static str,
     /// What `target_perplexity` is.
     pub target_perplexity: &'static str,
+    /// What holds for both protocols.
+    #[serde(flatten)]
+    pub common: CommonSettings,
+}
+
+/// What the numbers of both protocols depend on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CommonSettings {
     /// Tokens that a prediction can see at most: the model's `seq_length`.
     pub window: usize,
     /// The model's tokenizer.
@@ -140,15 +159,6 @@ pub struct Settings {
 struct TestSet {
     passages: Vec<Document>,
     examples: Vec<ClozeExample>,
-}
-
-/// How one example went.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Outcome {
-    is_strictly_right: bool,
-    is_last_token_right: bool,
-    /// Sum over the strict labels.
-    nll: f64,
 }
 
 impl Lambada {
@@ -185,19 +195,36 @@ impl Lambada {
 
         let strict = self.ask(&test.strict(), "last words", model, plan, observer)?;
         let last_token = self.ask(&test.last_token(), "last tokens", model, plan, observer)?;
-        let outcomes = test.outcomes(&strict, &last_token);
+        let items = test.items(&strict, &last_token, &model.identity);
+        let total_nll: f64 = items.iter().map(|item| item.nll).sum();
+        let token_perplexity = (total_nll / counts.label_tokens as f64).exp();
+        report::warn_if_worse_than_guessing(&self.name, token_perplexity, &model.identity);
 
-        let measured = Measured {
-            protocol: "megatron",
-            metrics: Metrics::new(&outcomes),
-            counts,
-            settings: self.settings(&test, &model.identity, plan),
+        let protocol = self.protocol.name();
+        let common = self.settings(&test, &model.identity, plan);
+        let measured = match self.protocol {
+            Protocol::Megatron => {
+                let metrics = Metrics::new(&items);
+                let settings = Settings::new(common);
+                report::Measured::Lambada(Measured { protocol, metrics, counts, settings })
+            }
+            Protocol::LmEval => {
+                let metrics = lm_eval::Metrics::new(&items);
+                let settings = lm_eval::Settings::new(common);
+                report::Measured::LambadaLmEval(lm_eval::Measured {
+                    protocol,
+                    metrics,
+                    counts,
+                    settings,
+                })
+            }
         };
         Ok(TaskResult {
             task: self.name.clone(),
-            measured: report::Measured::Lambada(measured),
+            measured,
             partial: test.is_partial(),
             seconds: start.elapsed().as_secs_f64(),
+            items: Some(Items::Examples(items)),
         })
     }
 
@@ -232,7 +259,11 @@ impl Lambada {
     fn read(&self, model: &ModelIdentity, plan: &EvalPlan) -> Result<TestSet, EvalError> {
         let passages = cloze::read(&self.data)?;
         let limit = plan.limit.map_or(usize::MAX, NonZeroUsize::get);
-        let examples = passages.iter().take(limit).map(|passage| ClozeExample::new(passage, model));
+        let example = |passage| match self.protocol {
+            Protocol::Megatron => ClozeExample::new(passage, model),
+            Protocol::LmEval => ClozeExample::lm_eval(passage, model),
+        };
+        let examples = passages.iter().take(limit).map(example);
         Ok(TestSet { examples: examples.collect::<Result<_, _>>()?, passages })
     }
 
@@ -253,12 +284,8 @@ impl Lambada {
         model.score(&stage, plan.micro_batch_size, observer)
     }
 
-    fn settings(&self, test: &TestSet, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
-        Settings {
-            strict: "the last word with the space before it, every token right",
-            last_token: "the last token of the text, right",
-            target_perplexity: "exp(mean over examples of the last word's negative log-likelihood, \
-                                summed over its tokens)",
+    fn settings(&self, test: &TestSet, model: &ModelIdentity, plan: &EvalPlan) -> CommonSettings {
+        CommonSettings {
             window: model.config.seq_length,
             tokenizer: model.tokenizer.name().to_owned(),
             vocab_size: model.config.vocab_size,
@@ -300,9 +327,14 @@ impl TestSet {
     }
 
     /// How every example went, given the scores of both kinds of questions.
-    fn outcomes(&self, strict: &[Vec<TokenScore>], last_token: &[Vec<TokenScore>]) -> Vec<Outcome> {
+    fn items(
+        &self,
+        strict: &[Vec<TokenScore>],
+        last_token: &[Vec<TokenScore>],
+        model: &ModelIdentity,
+    ) -> Vec<ExampleScore> {
         let mut last_token = last_token.iter();
-        let outcome = |(example, strict): (&ClozeExample, &Vec<TokenScore>)| {
+        let item = |(index, (example, strict)): (usize, (&ClozeExample, &Vec<TokenScore>))| {
             let right = right_labels(&example.strict, strict);
             let is_last_token_right = match &example.last_token {
                 None => right.last().copied(),
@@ -310,13 +342,23 @@ impl TestSet {
                     .next()
                     .and_then(|scores| right_labels(question, scores).last().copied()),
             };
-            Outcome {
-                is_strictly_right: right.iter().all(|&right| right),
-                is_last_token_right: is_last_token_right.unwrap_or(false),
+            let predicted_tokens: Vec<u32> = strict.iter().map(|score| score.predicted).collect();
+            let context = model.tokenizer.decode(example.strict.context());
+            let tail = context.char_indices().rev().nth(CONTEXT_TAIL - 1).map_or(0, |it| it.0);
+            ExampleScore {
+                index,
+                line: self.passages[index].provenance.line.unwrap_or(1),
+                context_tail: context[tail..].to_owned(),
+                target: model.tokenizer.decode(example.strict.labels()),
+                target_tokens: example.strict.labels().to_vec(),
+                predicted: model.tokenizer.decode(&predicted_tokens),
+                predicted_tokens,
+                strict: right.iter().all(|&right| right),
+                last_token: is_last_token_right.unwrap_or(false),
                 nll: strict.iter().map(|score| f64::from(score.loss)).sum(),
             }
         };
-        self.examples.iter().zip(strict).map(outcome).collect()
+        self.examples.iter().zip(strict).enumerate().map(item).collect()
     }
 }
 
@@ -325,16 +367,28 @@ fn right_labels(question: &Question, scores: &[TokenScore]) -> Vec<bool> {
     question.labels().iter().zip(scores).map(|(&label, score)| score.predicted == label).collect()
 }
 
+impl Settings {
+    fn new(common: CommonSettings) -> Self {
+        Self {
+            strict: "the last word with the space before it, every token right",
+            last_token: "the last token of the text, right",
+            target_perplexity: "exp(mean over examples of the last word's negative log-likelihood, \
+                                summed over its tokens)",
+            common,
+        }
+    }
+}
+
 impl Metrics {
-    fn new(outcomes: &[Outcome]) -> Self {
-        let count = outcomes.len() as f64;
-        let share = |is_right: fn(&Outcome) -> bool| {
-            let share = outcomes.iter().filter(|&outcome| is_right(outcome)).count() as f64 / count;
+    fn new(items: &[ExampleScore]) -> Self {
+        let count = items.len() as f64;
+        let share = |is_right: fn(&ExampleScore) -> bool| {
+            let share = items.iter().filter(|&item| is_right(item)).count() as f64 / count;
             (share, (share * (1.0 - share) / count).sqrt())
         };
-        let (strict_accuracy, strict_stderr) = share(|outcome| outcome.is_strictly_right);
-        let (last_token_accuracy, last_token_stderr) = share(|outcome| outcome.is_last_token_right);
-        let total_nll: f64 = outcomes.iter().map(|outcome| outcome.nll).sum();
+        let (strict_accuracy, strict_stderr) = share(|item| item.strict);
+        let (last_token_accuracy, last_token_stderr) = share(|item| item.last_token);
+        let total_nll: f64 = items.iter().map(|item| item.nll).sum();
         Self {
             strict_accuracy,
             strict_stderr,

@@ -1,7 +1,7 @@
 """The other side of tests/transformers.rs: what `transformers` makes of our models, and models of its own.
 
-    check.py out FOLDER EXPECTED [TEXTS]   load FOLDER and compare logits (and tokens of texts) with ours
-    check.py in FOLDER                     write models with their logits to FOLDER
+    check_transformers.py out FOLDER EXPECTED [TEXTS]   load FOLDER and compare logits (and tokens of texts) with ours
+    check_transformers.py in FOLDER                     write models with their logits to FOLDER
 """
 
 import json
