@@ -366,6 +366,21 @@ fn what_is_missing_is_said_to_be_partial() {
 }
 
 #[test]
+fn nothing_right_is_no_proof_of_nothing() {
+    let mut found = reproduction();
+    for size in &mut found.sizes {
+        let score = size.lambada.as_mut().unwrap();
+        (score.strict_accuracy, score.strict_stderr) = (0.0, 0.0);
+    }
+    let (page, text) = page_text(found);
+    assert!(text.contains("None right of 5,153 leaves room for an accuracy of up to 0.06%."));
+    assert!(text.contains("no two sizes differ by more than the test set can show"));
+    // The axis has room for little, not for everything.
+    let chart = &page[page.find("figure-strictaccuracy").unwrap()..];
+    assert!(!chart[..chart.find("</svg>").unwrap()].contains("100%"));
+}
+
+#[test]
 fn a_capped_perplexity_is_a_bound() {
     let mut found = reproduction();
     let score = found.sizes[0].wikitext103.as_mut().unwrap();

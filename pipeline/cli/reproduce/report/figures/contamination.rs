@@ -7,7 +7,7 @@ use super::super::chart::{
 use super::super::facts::{Contamination, CorpusState, NGramOverlap};
 use super::super::numerals::{grouped, percent};
 use super::super::page::Table;
-use super::{Figure, HALF, TICKS, heading};
+use super::{Figure, HALF, heading, share_scale};
 
 /// For each test set, how much of it is in the corpus.
 pub(crate) fn contamination(report: &ReproductionReport) -> Vec<(String, Figure)> {
@@ -101,10 +101,7 @@ fn contamination_lines(heading: Heading, states: &[&Contamination]) -> LineChart
         },
         y: Axis {
             title: "share of positions in the corpus".to_owned(),
-            scale: Scale::linear(
-                [0.0].into_iter().chain(overlaps().map(NGramOverlap::position_share)),
-                TICKS,
-            ),
+            scale: share_scale(overlaps().map(NGramOverlap::position_share)),
             format: Format::Percent,
         },
         series: series.collect(),

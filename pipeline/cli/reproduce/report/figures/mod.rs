@@ -10,7 +10,7 @@ pub(super) use funnel::funnel;
 pub(super) use losses::losses;
 pub(super) use scores::{strict_accuracy, target_perplexity, word_perplexity};
 
-use super::chart::Heading;
+use super::chart::{Heading, Scale};
 use super::page::Table;
 
 /// Size in pixels of a chart that has the page's width, and of one that has half of it.
@@ -29,6 +29,12 @@ pub(super) struct Figure {
     pub(super) caption: String,
     /// Its numbers.
     pub(super) table: Table,
+}
+
+/// A scale for shares from 0 on, which has room for something where all are 0.
+fn share_scale(shares: impl Iterator<Item = f64>) -> Scale {
+    let highest = shares.filter(|it| it.is_finite()).fold(0.0, f64::max);
+    Scale::linear([0.0, if highest == 0.0 { 0.01 } else { highest }], TICKS)
 }
 
 fn heading(id: &str, title: &str, description: String) -> Heading {

@@ -7,7 +7,7 @@ use super::super::page::Table;
 use super::super::sentences::listed;
 use super::super::verdict::Metric;
 use super::super::{PaperRow, ReproductionReport};
-use super::{Figure, HALF, TICKS, WHOLE, heading};
+use super::{Figure, HALF, TICKS, WHOLE, heading, share_scale};
 
 /// From this accuracy on, the paper's values are drawn with ours: below, one scale cannot show both.
 const DRAWN_WITH_PAPER: f64 = 0.2;
@@ -76,6 +76,15 @@ pub(crate) fn strict_accuracy(report: &ReproductionReport) -> Option<Figure> {
             percent(*last)
         ));
     }
+    let mut scores = found.sizes.iter().filter_map(|size| size.lambada.as_ref());
+    if let Some(score) = scores.find(|it| it.strict_accuracy == 0.0) {
+        // The rule of three: were the chance 3 / n, none of n would be right once in twenty times.
+        caption.push_str(&format!(
+            " None right of {} leaves room for an accuracy of up to {}.",
+            grouped(score.examples),
+            percent((3.0 / score.examples.max(1) as f64).min(1.0))
+        ));
+    }
     metric_figure(report, metric, HALF, (ours, papers), Vec::new(), Format::Percent, caption)
 }
 
@@ -135,9 +144,9 @@ fn metric_figure(
     let levels = references.iter().map(|it| it.y);
     let y = match format {
         Format::Percent => {
-            let tops = all()
-                .flat_map(|it| [it.y - it.error.unwrap_or(0.0), it.y + it.error.unwrap_or(0.0)]);
-            Scale::linear([0.0].into_iter().chain(tops.map(|it| it.max(0.0))).chain(levels), TICKS)
+            let top =
+                |point: &Point| point.y + point.error.filter(|it| it.is_finite()).unwrap_or(0.0);
+            share_scale(all().map(top).chain(levels))
         }
         Format::Short | Format::Plain => Scale::log(all().map(|it| it.y).chain(levels), TICKS),
     };
