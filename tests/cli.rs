@@ -67,7 +67,9 @@ fn tiny_run() -> Dir {
 #[test]
 fn help_names_every_command_and_wrong_usage_is_exit_code_2() {
     let help = pipeline(["--help"]).success();
-    for command in ["demo", "dedup", "train", "eval", "generate", "checkpoint", "shard", "doctor"] {
+    for command in
+        ["demo", "dedup", "train", "eval", "reproduce", "generate", "checkpoint", "shard", "doctor"]
+    {
         assert!(help.stdout.contains(command), "{command}");
         assert!(pipeline([command, "--help"]).success().stdout.contains("Usage"), "{command}");
     }

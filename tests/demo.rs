@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::support::{Dir, Run, pipeline, read_json, words};
 
-#[path = "../pipeline/cli/demo/cloze.rs"]
+#[path = "../pipeline/cli/machine_text/cloze.rs"]
 mod cloze;
-#[path = "../pipeline/cli/demo/prose.rs"]
+#[path = "../pipeline/cli/machine_text/prose.rs"]
 mod prose;
-#[path = "../pipeline/cli/demo/wikitext.rs"]
+#[path = "../pipeline/cli/machine_text/wikitext.rs"]
 mod wikitext;
 
 use prose::Prose;

@@ -16,6 +16,7 @@ mod model;
 mod parallel;
 mod readers;
 mod report;
+mod reproduce;
 mod shards;
 mod support;
 mod tensors;

@@ -27,7 +27,8 @@ pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, 
     let ModelIdentity { checkpoint, kind, step, .. } = &model.identity;
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
-    for task in &plan.tasks {
+    for (place, task) in plan.tasks.iter().enumerate() {
+        model.begin_task(place);
         match task.run(&mut model, plan, observer) {
             Ok(result) => results.push(result),
             Err(EvalError::Stopped) => return Err(model.stopped()),

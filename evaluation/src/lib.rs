@@ -28,6 +28,7 @@ pub mod detokenizer;
 mod error;
 mod evaluate;
 mod items;
+mod kept;
 pub mod lambada;
 mod model;
 mod protocol;

@@ -16,7 +16,8 @@ use training::parallel::TokenScore;
 use crate::batches::{Batch, Batches};
 use crate::config::{EvalPlan, PartialScores};
 use crate::error::EvalError;
-use crate::score_log::{Kept, ScoreLog};
+use crate::kept::Kept;
+use crate::score_log::ScoreLog;
 use crate::scores_of::ScoresOf;
 use crate::weights::Weights;
 
@@ -58,6 +59,8 @@ pub struct EvaluatedModel {
     scorer: Scorer,
     /// Where its scores are kept until the evaluation has ended.
     log: Option<ScoreLog>,
+    /// The place in the plan of the task that is run: two may have stages of one name.
+    task: usize,
 }
 
 /// Windows that a task has scored in one go.
@@ -140,7 +143,7 @@ impl EvaluatedModel {
     /// A model whose scores are kept nowhere.
     #[must_use]
     pub fn new(identity: ModelIdentity, scorer: Scorer) -> Self {
-        Self { identity, scorer, log: None }
+        Self { identity, scorer, log: None, task: 0 }
     }
 
     /// Opens the plan's checkpoint on as many ranks as it says, and the file in which its scores are
@@ -160,7 +163,7 @@ impl EvaluatedModel {
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);
         let scorer = Scorer::with_copies(&identity.config, weights, ranks, copies)?;
-        Ok(Self { identity, scorer, log })
+        Ok(Self { identity, scorer, log, task: 0 })
     }
 
     /// Scores every window of `stage`, at most `batch_size` in a forward pass of one copy of the
@@ -229,7 +232,8 @@ impl EvaluatedModel {
         match &mut self.log {
             None => Ok(windows.map(|_| None).collect()),
             Some(log) => {
-                windows.map(|(at, window)| log.take(stage.name, first + at, window)).collect()
+                let place = (self.task, stage.name.to_owned());
+                windows.map(|(at, window)| log.take(&place, first + at, window)).collect()
             }
         }
     }
@@ -246,18 +250,21 @@ impl EvaluatedModel {
         let windows = batch.indices.iter().zip(&batch.windows);
         let windows =
             windows.filter_map(|(&at, window)| Some((first + at, window, kept[at].as_ref()?)));
-        log.push(stage.name, windows);
+        log.push(&(self.task, stage.name.to_owned()), windows);
+    }
+
+    /// Says which task of the plan is run next.
+    pub(crate) fn begin_task(&mut self, place: usize) {
+        self.task = place;
     }
 
     /// The error of an evaluation that was stopped: whether another call can go on from what is
     /// kept.
     pub(crate) fn stopped(self) -> EvalError {
-        match &self.log {
-            Some(log) if log.num_windows() > 0 => EvalError::StoppedWithScores {
-                path: log.path().to_owned(),
-                windows: log.num_windows(),
-            },
-            _ => EvalError::Stopped,
+        let Some(mut log) = self.log else { return EvalError::Stopped };
+        match log.num_windows() {
+            0 => EvalError::Stopped,
+            windows => EvalError::StoppedWithScores { path: log.path().to_owned(), windows },
         }
     }
 

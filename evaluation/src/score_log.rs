@@ -11,10 +11,10 @@
 //! says whose scores they are (a [`Header`]), each other one has the scores of a batch:
 //!
 //! ```text
-//! {"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
+//! {"task":0,"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
 //! ```
 //!
-//! A window stands there by its place in the stage, the hash of its tokens, and what is kept of it:
+//! A window stands there by the place of its task in the plan, its place in the stage, the hash of its tokens, and what is kept of it:
 //! loss and prediction of each scored position, or the sum of the losses. A last line without its
 //! end was cut off by a death and is dropped; any other line that does not read is an error. The
 //! file is gone when the evaluation has ended. A disk that is full does not end an evaluation: what
@@ -29,10 +29,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use training::inference::Window;
-use training::parallel::TokenScore;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::error::EvalError;
+use crate::kept::{Kept, Record};
 use crate::scores_of::ScoresOf;
 
 /// What the first line begins with, by which the file is known.
@@ -41,67 +41,6 @@ const MAGIC: &[u8] = b"{\"format\":\"scores of an evaluation\"";
 /// What a line ends with: the name of its checksum, and 16 hexadecimal digits of it.
 const CHECKSUM: &str = ",\"checksum\":\"";
 const CHECKSUM_DIGITS: usize = 16;
-
-/// What is kept of a window.
-pub(crate) trait Kept: Sized {
-    /// What is kept of these scores.
-    fn of(scores: Vec<TokenScore>) -> Self;
-
-    /// As it is written down.
-    fn record(&self) -> Record;
-
-    /// What was written down for a window of `scored` scored positions; none for another kind.
-    fn read(record: Record, scored: usize) -> Option<Self>;
-}
-
-/// What is written down of a window. Losses are `f32`, which `f64` holds and JSON gives back exactly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Record {
-    /// The sum of its losses.
-    Total(f64),
-    /// Loss and prediction of each scored position.
-    Scores(Vec<(f64, u32)>),
-}
-
-/// Loss and prediction of each scored position.
-impl Kept for Vec<TokenScore> {
-    fn of(scores: Vec<TokenScore>) -> Self {
-        scores
-    }
-
-    fn record(&self) -> Record {
-        let pair = |score: &TokenScore| (f64::from(score.loss), score.predicted);
-        Record::Scores(self.iter().map(pair).collect())
-    }
-
-    fn read(record: Record, scored: usize) -> Option<Self> {
-        let Record::Scores(pairs) = record else { return None };
-        let score = |(loss, predicted)| TokenScore { loss: loss as f32, predicted };
-        (pairs.len() == scored).then(|| pairs.into_iter().map(score).collect())
-    }
-}
-
-/// The sum of a window's losses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct TotalLoss(pub(crate) f64);
-
-impl Kept for TotalLoss {
-    fn of(scores: Vec<TokenScore>) -> Self {
-        Self(scores.iter().map(|score| f64::from(score.loss)).sum())
-    }
-
-    fn record(&self) -> Record {
-        Record::Total(self.0)
-    }
-
-    fn read(record: Record, _scored: usize) -> Option<Self> {
-        match record {
-            Record::Total(total) => Some(Self(total)),
-            Record::Scores(_) => None,
-        }
-    }
-}
 
 /// The hash of a window's tokens and of which are scored, in hexadecimal.
 pub(crate) fn window_hash(window: &Window<'_>) -> String {
@@ -127,6 +66,7 @@ struct Header {
 /// Any other line.
 #[derive(Debug, Serialize, Deserialize)]
 struct BatchLine {
+    task: usize,
     stage: String,
     windows: Vec<(usize, String, Record)>,
 }
@@ -146,8 +86,8 @@ pub(crate) struct ScoreLog {
     windows: u64,
     /// Lines for which the disk had no room, and how many windows they have.
     waiting: (Vec<u8>, u64),
-    /// What an earlier process left, by stage and window: hash and scores.
-    found: HashMap<String, HashMap<usize, (String, Record)>>,
+    /// What an earlier process left, by task, stage and window: hash and scores.
+    found: HashMap<(usize, String), HashMap<usize, (String, Record)>>,
 }
 
 impl ScoreLog {
@@ -222,51 +162,57 @@ impl ScoreLog {
         &self.path
     }
 
-    /// Windows whose scores are in the file.
-    pub(crate) fn num_windows(&self) -> u64 {
+    /// Windows whose scores are in the file, now that it is left to another process.
+    pub(crate) fn num_windows(&mut self) -> u64 {
+        // What a full disk had no room for may find some now; if not, it is scored again.
+        let _ = self.write_waiting();
         self.windows
     }
 
-    /// What an earlier process found of window `index` of the stage, if it has.
+    /// What an earlier process found of window `index` of a stage, if it has; `place` is that of the
+    /// task in the plan, and the stage's name.
     ///
     /// # Errors
     ///
     /// [`EvalError::PartialOfOther`] when the window there is another one.
     pub(crate) fn take<K: Kept>(
         &mut self,
-        stage: &str,
+        place: &(usize, String),
         index: usize,
         window: &Window<'_>,
     ) -> Result<Option<K>, EvalError> {
-        let found = self.found.get_mut(stage).and_then(|windows| windows.remove(&index));
+        let found = self.found.get_mut(place).and_then(|windows| windows.remove(&index));
         let Some((hash, record)) = found else { return Ok(None) };
         let kept = (hash == window_hash(window)).then(|| K::read(record, window.scored.len()));
         match kept.flatten() {
             Some(kept) => Ok(Some(kept)),
             None => Err(EvalError::PartialOfOther {
                 path: self.path.clone(),
-                difference: format!("number {index} of {stage} is another window there"),
+                difference: format!("number {index} of {} is another window there", place.1),
             }),
         }
     }
 
-    /// Writes down a batch: the place of each window in the stage, the window, and what is kept of
-    /// it.
+    /// Writes down a batch of the stage at `place`: the number of each window in the stage, the
+    /// window, and what is kept of it.
     pub(crate) fn push<'w, K: Kept + 'w>(
         &mut self,
-        stage: &str,
+        place: &(usize, String),
         batch: impl Iterator<Item = (usize, &'w Window<'w>, &'w K)>,
     ) {
         let windows =
             batch.map(|(index, window, kept)| (index, window_hash(window), kept.record()));
-        let line = BatchLine { stage: stage.to_owned(), windows: windows.collect() };
+        let (task, stage) = place.clone();
+        let line = BatchLine { task, stage, windows: windows.collect() };
         let count = line.windows.len() as u64;
         self.push_line(&line, count);
     }
 
     /// Removes the file: the evaluation has ended.
     pub(crate) fn remove(mut self) {
-        self.windows = 0; // dropping it does the rest
+        // Dropping it does the rest.
+        self.waiting = (Vec::new(), 0);
+        self.windows = 0;
     }
 
     fn push_line(&mut self, line: &impl Serialize, windows: u64) {
@@ -338,7 +284,7 @@ impl ScoreLog {
             } else {
                 let batch: BatchLine = serde_json::from_slice(&content).map_err(|_| damaged())?;
                 self.windows += batch.windows.len() as u64;
-                let found = self.found.entry(batch.stage).or_default();
+                let found = self.found.entry((batch.task, batch.stage)).or_default();
                 found.extend(batch.windows.into_iter().map(|(at, hash, kept)| (at, (hash, kept))));
             }
             self.bytes += line.len() as u64;

@@ -20,9 +20,9 @@ use training::inference::Window;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
+use crate::kept::TotalLoss;
 use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 use crate::report::{self, TaskResult};
-use crate::score_log::TotalLoss;
 use crate::summary::TaskSummary;
 
 /// What reports call the task.

@@ -3,11 +3,10 @@
 //! The only place that parses flags, reads configuration files, draws progress and prints. `main`
 //! parses and dispatches; each command is one file and ends in one function of a library: [`dedup`]
 //! in `curation::curate`, [`train`] in `training::train`, [`eval`] in `evaluation::evaluate`,
-//! [`generate`] in `training::generation`.
+//! [`generate`] in `training::generation`; [`reproduce`] calls the first three.
 
 mod checkpoint;
 mod config;
-mod contamination;
 mod dedup;
 mod demo;
 mod doctor;
@@ -15,7 +14,7 @@ mod dry_run;
 mod eval;
 mod exit;
 mod generate;
-mod items;
+mod machine_text;
 mod numbers;
 mod output;
 mod panics;
@@ -52,6 +51,7 @@ const AFTER_HELP: &str = "\
 First steps:
   pipeline doctor                  what this machine has, and how large a model fits
   pipeline demo                    all three stages in a few minutes
+  pipeline reproduce ...           the paper's Table 3, at the scale of this machine
   pipeline train --dry-run ...     what a run would be, with the source of each value
   pipeline COMMAND --help          flags and examples
 
@@ -96,6 +96,7 @@ enum Command {
     Dedup(dedup::DedupArgs),
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
+    Reproduce(reproduce::ReproduceArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Generate(generate::GenerateArgs),
     Shard(shard::ShardArgs),
@@ -129,6 +130,7 @@ fn run(cli: &Cli, progress: &Progress) -> anyhow::Result<ExitCode> {
         Command::Dedup(args) => dedup::run(args, &cli.global, progress),
         Command::Train(args) => train::run(args, &cli.global, progress),
         Command::Eval(args) => eval::run(args, &cli.global, progress),
+        Command::Reproduce(args) => reproduce::run(args, &cli.global, progress),
         Command::Checkpoint(args) => checkpoint::run(args, &cli.global, progress),
         Command::Generate(args) => generate::run(args, &cli.global, progress),
         Command::Shard(args) => shard::run(args, &cli.global, progress),

@@ -13,8 +13,6 @@ use super::{assert_close, made_text, measured, plan, positive, task};
 
 /// A GPT-2 with the real vocabulary that trains in a second.
 pub(super) const NARROW: &str = r#"
-seed = 7
-
 [model.gpt2]
 num_layers = 1
 hidden_size = 8
@@ -48,6 +46,11 @@ impl TrainedRun {
     }
 
     pub(super) fn with_seed(seed: u64) -> Self {
+        Self::with(&format!("seed = {seed}\n"), "")
+    }
+
+    /// A run of the narrow model's configuration, with these lines before and behind it.
+    fn with(before: &str, behind: &str) -> Self {
         let run = Self { folder: tempfile::tempdir().unwrap() };
         let tokenizer = corpus::tokenizer::open("gpt2").unwrap();
         let mut tokens = Vec::new();
@@ -60,7 +63,7 @@ impl TrainedRun {
         let summary = shard.finish().unwrap();
         writer.finish(DataManifest::new(&*tokenizer, &summary)).unwrap();
 
-        let config = TrainConfig { seed, ..toml::from_str(NARROW).unwrap() };
+        let config: TrainConfig = toml::from_str(&format!("{before}{NARROW}{behind}")).unwrap();
         let options = RunOptions {
             resume: Resume::Never,
             ..RunOptions::new(run.path("data"), run.path("run"))
@@ -156,6 +159,35 @@ fn of_a_run_that_still_trains_the_newest_whole_checkpoint_is_taken() {
     let report = evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap();
     assert_eq!(total_nll(&report), expected);
     assert_eq!(measured(&report.results[0]).settings.checkpoint_step, Some(3));
+}
+
+/// While the only checkpoint is read, its run saves the next one and deletes it.
+#[test]
+fn a_checkpoint_that_is_deleted_while_it_is_read_is_followed_by_the_next() {
+    struct Replace {
+        old: PathBuf,
+        aside: PathBuf,
+        new: PathBuf,
+    }
+    impl corpus::Observer for Replace {
+        fn begin(&self, stage: &str, _total: Option<u64>, _unit: corpus::Unit) {
+            if stage == "verify checkpoint" && self.aside.exists() {
+                fs::rename(&self.aside, &self.new).unwrap();
+                fs::remove_dir_all(&self.old).unwrap();
+            }
+        }
+        fn advance(&self, _amount: u64) {}
+        fn finish(&self) {}
+    }
+    let run = TrainedRun::with("seed = 7\n", "\n[checkpoint]\ninterval_steps = 1\nkeep_last = 2\n");
+    let checkpoints = run.path("run/checkpoints");
+    let expected = total_nll(&evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap());
+    let (old, new, aside) = (checkpoints.join("step-2"), checkpoints.join("step-3"), run.path("3"));
+    assert!(old.is_dir(), "two checkpoints");
+    fs::rename(&new, &aside).unwrap();
+    let observer = Replace { old, aside, new };
+    let report = evaluate(&run.plan(&run.path("run"), 8, 1), &observer).unwrap();
+    assert_eq!(total_nll(&report), expected);
 }
 
 #[test]

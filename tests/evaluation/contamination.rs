@@ -61,7 +61,8 @@ fn published_test_sets_overlap_as_is_known() {
     let report = measure(&both, None, &Silent).unwrap();
     let [of_wikitext, of_lambada] = measured(&report)[..] else { panic!("two test sets") };
     assert_eq!(totals(&of_wikitext.findings.counts), [206_591, 11, 205_719, 9]);
-    assert_eq!(totals(&of_lambada.findings.counts)[..3], [280_356, 0, 278_588]);
+    let [positions, _, distinct, _] = totals(&of_lambada.findings.counts);
+    assert_eq!((positions, distinct), (280_356, 278_588));
     let lambada_in_test = one(&plan(&[lambada.clone()], &[test.clone()], &[8]));
     assert_eq!(totals(&lambada_in_test.findings.counts), [280_356, 0, 278_588, 0]);
 
@@ -70,7 +71,7 @@ fn published_test_sets_overlap_as_is_known() {
     assert_eq!(totals(&itself.findings.counts), [206_591, 206_591, 205_719, 205_719]);
     for of_size in &itself.by_ngram_words {
         assert_eq!((of_size.position_share, of_size.distinct_share), (1.0, 1.0));
-        assert_eq!(of_size.positions, 206_598 - of_size.ngram_words as u64);
+        assert_eq!(of_size.positions, 206_599 - of_size.ngram_words as u64);
     }
 }
 
@@ -214,7 +215,11 @@ fn tokens_of_a_data_folder_are_compared_as_their_text() {
     let items: Vec<String> = (0..5).map(|seed| words(seed, 40)).collect();
     let test = dir.write("test.jsonl", jsonl(&items));
     let documents: Vec<String> = (0..30)
-        .map(|n| format!("“Naïve” {} {}", words(100 + n, 100), &items[n as usize % 5][..90]))
+        .map(|n| {
+            // Most of an item in every second document.
+            let held = if n % 2 == 0 { &items[n as usize % 5][..200] } else { "" };
+            format!("“Naïve” {} {held}", words(100 + n, 100))
+        })
         .collect();
     let texts = dir.write("corpus.jsonl", jsonl(&documents));
     let folder = data_folder(&dir, "data", &texts, None);
@@ -235,7 +240,7 @@ fn tokens_of_a_data_folder_are_compared_as_their_text() {
     assert_eq!(clean.findings.metrics.position_share, 0.0, "items were the targets");
     let both = one(&plan(&[test], &[without, texts], &sizes));
     assert_eq!(both.by_ngram_words, of_text.by_ngram_words);
-    assert_eq!(both.findings.counts.corpus_documents, of_text.findings.counts.corpus_documents);
+    assert_eq!(both.findings.counts.corpus_documents, 15 + 30);
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn a_file_that_was_cut_off_anywhere_is_gone_on_from() {
         let whole_batches = lines.iter().filter(|&&end| end < cut).count().saturating_sub(1);
         assert_eq!(watch.counts().0, 2 * whole_batches as u64, "cut at {cut}");
     }
-    let torn = [&whole[..], b"{\"stage\":\"made\",\"win\0\0\0"].concat();
+    let torn = [&whole[..], b"{\"task\":0,\"stage\":\"made\",\"win\0\0\0"].concat();
     fs::write(place.partial(), torn).unwrap();
     assert_eq!(numbers(&evaluate(&place.plan(), &Silent).unwrap()), expected);
 }
@@ -249,6 +249,22 @@ fn scores_of_another_evaluation_are_refused_by_what_differs() {
     let watch = Watch::default();
     evaluate(&other, &watch).unwrap();
     assert_eq!(watch.counts().0, 0);
+}
+
+#[test]
+fn two_tasks_of_one_name_keep_their_scores_apart() {
+    let place = Place::new();
+    let text = place.0.path().join("other.tokens");
+    fs::write(&text, made_text().replace("tin", "lead")).unwrap();
+    let tasks = vec![task(&text), place.plan().tasks[0].clone()];
+    let plan = EvalPlan { tasks, ..place.plan() };
+    let expected = numbers(&evaluate(&plan, &Silent).unwrap());
+    let windows = super::measured(&uninterrupted().results[0]).counts.windows_scored as u64;
+    // In the second of the two.
+    evaluate(&plan, &Watch::until(windows + 8)).unwrap_err();
+    let watch = Watch::default();
+    assert_eq!(numbers(&evaluate(&plan, &watch).unwrap()), expected);
+    assert!(watch.counts().0 >= windows + 8, "{:?}", watch.counts());
 }
 
 #[test]

@@ -205,8 +205,8 @@ fn data_that_cannot_be_used_is_refused_with_what_would_be_right() {
     refused(copy.path().to_owned(), Part::Validation, None, "and the model's is gpt2 of 50257");
     let mut weighted = original;
     weighted["spans"] = serde_json::json!([
-        { "source": "a", "first_document": 0, "documents": 12, "weight": 0.5 },
-        { "source": "b", "first_document": 12, "documents": 8, "weight": 0.5 },
+        { "source": "a", "first_document": 0, "documents": 12, "tokens": 1, "weight": 0.5 },
+        { "source": "b", "first_document": 12, "documents": 8, "tokens": 1, "weight": 0.5 },
     ]);
     fs::write(&manifest, weighted.to_string()).unwrap();
     refused(copy.path().to_owned(), Part::Validation, None, "its sources have weights");

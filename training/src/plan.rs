@@ -432,7 +432,8 @@ impl Gpt2Section {
     }
 
     /// The model's sizes with a vocabulary of `vocab_size` tokens.
-    pub(crate) fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {
+    #[must_use]
+    pub fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {
         Gpt2Config {
             num_layers: self.num_layers.get(),
             hidden_size: self.hidden_size.get(),

@@ -79,6 +79,11 @@ pub fn measure(
     observer: &dyn Observer,
 ) -> Result<EvalReport, EvalError> {
     plan.check()?;
+    if let Some(scoring) = scoring {
+        assert_eq!(scoring.tasks.len(), plan.test_sets.len(), "one task for each test set");
+        // A model that cannot score is better found out before hours of reading.
+        scoring.summary(observer)?;
+    }
     let start = Instant::now();
     let (test_sets, dictionaries) = test_items::read_all(plan, observer)?;
     let corpora = Corpus::open_all(plan, observer)?;
@@ -105,7 +110,6 @@ pub fn measure(
         });
     }
     if let Some(scoring) = scoring {
-        assert_eq!(scoring.tasks.len(), test_sets.len(), "one task for each test set");
         let scored = evaluate(scoring, observer)?;
         for (place, (result, scored)) in results.iter_mut().zip(scored.results).enumerate() {
             let dictionary = &dictionaries[place];

@@ -3,11 +3,7 @@
 //! Calls the same functions as `dedup`, `train` and `eval`, with the configurations `demo.toml` of
 //! `configs/`.
 
-mod cloze;
-mod prose;
 mod report;
-mod text;
-mod wikitext;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,20 +19,14 @@ use tracing::info;
 use training::{Resume, RunOptions, TrainConfig, train};
 
 use self::report::DemoReport;
-use self::text::{DemoText, TextRoot};
 use crate::config::{self, Override};
 use crate::exit::{self, Usage};
+use crate::machine_text::{
+    self, LAMBADA_FILE, LAMBADA_NAME, MachineText, TextRequest, TextRoot, WIKITEXT_FILE,
+    WIKITEXT_NAME,
+};
 use crate::progress::Progress;
 use crate::{GlobalArgs, output};
-
-/// Names of the demo's test sets wherever they appear: they are not the benchmarks whose form they
-/// have.
-const WIKITEXT_NAME: &str = "demo-wikitext";
-const LAMBADA_NAME: &str = "demo-lambada";
-
-/// Their files in the demo's text folder.
-const WIKITEXT_FILE: &str = "demo-wikitext.tokens";
-const LAMBADA_FILE: &str = "demo-lambada.jsonl";
 
 /// Run all three stages once: curate a corpus, train a tensor-parallel GPT-2 on it, measure its
 /// perplexity and how well it guesses last words.
@@ -79,7 +69,7 @@ pub(crate) fn run(
     let folders = Folders::lay_out(&args.out, args.overwrite)?;
 
     info!("1/4 reading text below {}", root.path.display());
-    let text = text::prepare(&root, &folders.text, progress)?;
+    let text = machine_text::prepare(&root, TextRequest::default(), &folders.text, progress)?;
 
     info!(
         "2/4 dedup: {} documents; {} held out as {WIKITEXT_NAME} and {} passages {LAMBADA_NAME}",
@@ -118,14 +108,16 @@ pub(crate) fn run(
 
 /// What the demo measures: the last words only where the text has passages that end in one to
 /// guess.
-fn tasks(text: &DemoText) -> Vec<Task> {
+fn tasks(text: &MachineText) -> Vec<Task> {
     let protocol = Protocol::Megatron;
-    let wikitext =
-        WikiText103 { name: WIKITEXT_NAME.to_owned(), data: text.wikitext.clone(), protocol };
-    let lambada = text.lambada.as_ref().map(|data| {
-        Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data: data.clone(), protocol })
+    let wikitext = text.wikitext.clone().map(|data| {
+        Task::WikiText103(WikiText103 { name: WIKITEXT_NAME.to_owned(), data, protocol })
     });
-    [Task::WikiText103(wikitext)].into_iter().chain(lambada).collect()
+    let lambada = text
+        .lambada
+        .clone()
+        .map(|data| Task::Lambada(Lambada { name: LAMBADA_NAME.to_owned(), data, protocol }));
+    wikitext.into_iter().chain(lambada).collect()
 }
 
 /// Where everything lies in the demo's folder.
@@ -215,7 +207,7 @@ impl DemoConfigs {
     }
 
     /// The curation of `text`, with its test sets kept out.
-    fn data(&self, text: &DemoText) -> CurationConfig {
+    fn data(&self, text: &MachineText) -> CurationConfig {
         let mut config = self.data.clone();
         if text.lambada.is_none()
             && let Some(decontamination) = &mut config.decontamination

@@ -9,14 +9,14 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use training::TrainReport;
 
-use super::text::DemoText;
-use super::{Folders, LAMBADA_NAME, WIKITEXT_NAME};
+use super::Folders;
+use crate::machine_text::{LAMBADA_NAME, MachineText, WIKITEXT_NAME};
 use crate::output::{self, ReportFile};
 
 /// The whole road in numbers.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoReport {
-    text: DemoText,
+    text: MachineText,
     curation: CurationReport,
     training: Training,
     evaluation: Evaluation,
@@ -68,7 +68,7 @@ impl DemoReport {
     /// Puts together what the stages reported; `evaluation` has the text's task first, then that of
     /// the last words if there is one.
     pub(super) fn new(
-        text: DemoText,
+        text: MachineText,
         curation: CurationReport,
         training: TrainReport,
         unigram_loss: f64,
@@ -181,11 +181,12 @@ impl DemoReport {
              text; their numbers compare with no benchmark.\n",
             self.text.num_held_out
         ));
+        let tests = self.text.lambada.as_ref().or(self.text.wikitext.as_ref());
         table.push_str(&format!(
             "Look closer: pipeline shard show {}; less {}; less {}\n",
             folders.data.display(),
             folders.data.join(corpus::REMOVED).display(),
-            self.text.lambada.as_ref().unwrap_or(&self.text.wikitext).display()
+            tests.unwrap_or(&self.text.documents).display()
         ));
         table
     }

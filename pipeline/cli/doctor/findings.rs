@@ -39,9 +39,8 @@ pub(super) fn vector_instructions() -> Finding {
         .into_iter()
         .filter_map(|(is_there, name)| is_there.then_some(name))
         .collect();
-    let best = Vector::best();
-    let kernels = if best == Vector::portable() && neon { "NEON" } else { best.name() };
-    let advice = if best == Vector::portable() && !neon {
+    let kernels = kernels();
+    let advice = if Vector::best() == Vector::portable() && !neon {
         "the kernels of training have no vector form for this: expect them to be slower".to_owned()
     } else {
         format!("the kernels of training use {kernels}")
@@ -53,6 +52,13 @@ pub(super) fn vector_instructions() -> Finding {
         advice,
         values: json!({ "avx2_fma": avx2_fma, "avx512": avx512, "neon": neon, "kernels": kernels }),
     }
+}
+
+/// The vector instructions that the kernels of training use.
+pub(crate) fn kernels() -> &'static str {
+    let [.., neon] = instructions();
+    let best = Vector::best();
+    if best == Vector::portable() && neon { "NEON" } else { best.name() }
 }
 
 /// Whether this processor has AVX2 with FMA, AVX-512, and NEON.

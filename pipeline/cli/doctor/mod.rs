@@ -7,6 +7,8 @@ mod cuda;
 mod findings;
 mod libraries;
 
+pub(crate) use self::findings::kernels as vector_kernels;
+
 use std::process::ExitCode;
 
 use clap::Args;

@@ -44,6 +44,11 @@ pub fn peak_rss_bytes() -> Option<u64> {
     Machine::this().kibibytes("proc/self/status", "VmHWM:")
 }
 
+/// Has [`peak_rss_bytes`] count from now on. Returns whether the system can do that.
+pub fn reset_peak_rss() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
 /// Memory that this process holds for itself, in bytes: without the pages of files that it has
 /// mapped, which the system takes back whenever it needs them. `None` where the system does not
 /// tell.

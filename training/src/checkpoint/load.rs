@@ -82,12 +82,20 @@ impl Checkpoint {
             Place::Checkpoint => return Self::open_folder(path.to_owned(), observer),
             Place::Several(checkpoints) => checkpoints,
         };
-        let (newest, passed_over) = Self::search(&checkpoints, observer, &|_| Ok(()))?;
-        if let Some(checkpoint) = &newest {
-            tell_if_later_than_latest(&checkpoints, checkpoint);
+        loop {
+            let listed = newest_step(&checkpoints)?;
+            let (newest, passed_over) = Self::search(&checkpoints, observer, &|_| Ok(()))?;
+            if let Some(checkpoint) = newest {
+                tell_if_later_than_latest(&checkpoints, &checkpoint);
+                return Ok(checkpoint);
+            }
+            // A run that is at it has saved another one and deleted those that were listed.
+            if newest_step(&checkpoints)? > listed {
+                continue;
+            }
+            let newest_fault = passed_over.into_iter().next().map(|it| it.fault);
+            return Err(newest_fault.unwrap_or_else(|| no_checkpoint(path)));
         }
-        let newest_fault = passed_over.into_iter().next().map(|it| it.fault);
-        newest.ok_or_else(|| newest_fault.unwrap_or_else(|| no_checkpoint(path)))
     }
 
     /// What the manifest says of the checkpoint that [`open_observed`](Self::open_observed) most
@@ -402,6 +410,11 @@ pub(crate) fn folder_of_checkpoints(path: &Path) -> Option<PathBuf> {
     }
     let has_some = || step_folders(path).is_ok_and(|folders| !folders.is_empty());
     (!path.join(MANIFEST).is_file() && has_some()).then(|| path.to_owned())
+}
+
+/// The highest step of a checkpoint's folder in `checkpoints`, whole or not.
+fn newest_step(checkpoints: &Path) -> Result<Option<u64>, TrainError> {
+    Ok(step_folders(checkpoints)?.first().map(|&(step, _)| step))
 }
 
 fn no_checkpoint(path: &Path) -> TrainError {

@@ -1,10 +1,14 @@
-//! The demo's text: where it comes from, and what of it is held out for the tests.
+//! Text that this machine already has: where it comes from, and what of it is held out for tests.
 //!
 //! Every machine that has built this program holds the documentation of the crates it is made of:
 //! real English with hundreds of nearly equal licences. Documents are read in the fixed order of
-//! their paths. Some are set apart by a fixed rule; of these are made a test text in WikiText form,
-//! from the beginning of each, and passages in LAMBADA's form, from all of each. The others go to
-//! the curation, which keeps both test sets out.
+//! their paths. Where test sets are asked for, some are set apart by a fixed rule; of these are made a
+//! test text in WikiText form, from the beginning of each, and passages in LAMBADA's form, from all
+//! of each. The others go to the curation, which keeps both test sets out.
+
+mod cloze;
+mod prose;
+mod wikitext;
 
 use std::collections::HashSet;
 use std::env;
@@ -15,15 +19,25 @@ use anyhow::{Context, anyhow, bail};
 use corpus::reader::{
     Item, OnBadLine, ReadPolicy, SourceConfig, SourceFormat, Sources, TextTreeConfig,
 };
-use corpus::{Document, Observer, Unit};
+use corpus::{CorpusError, Document, Observer, PendingFile, Unit};
 use serde::Serialize;
 use tracing::info;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::prose::Prose;
-use super::wikitext::{Article, article};
-use super::{LAMBADA_FILE, WIKITEXT_FILE, cloze};
+use self::prose::Prose;
+use self::wikitext::{Article, article};
 use crate::exit::Usage;
+
+/// Names of the held-out test sets wherever they appear: they are not the benchmarks whose form they
+/// have.
+pub(crate) const WIKITEXT_NAME: &str = "demo-wikitext";
+pub(crate) const LAMBADA_NAME: &str = "demo-lambada";
+
+/// Their files in the folder of the text, ...
+pub(crate) const WIKITEXT_FILE: &str = "demo-wikitext.tokens";
+pub(crate) const LAMBADA_FILE: &str = "demo-lambada.jsonl";
+/// ... and that of all other documents.
+pub(crate) const DOCUMENTS_FILE: &str = "documents.jsonl";
 
 /// Documentation and licences of crates, ...
 const INCLUDE: [&str; 3] = ["*.md", "LICENSE*", "COPYING*"];
@@ -31,8 +45,8 @@ const INCLUDE: [&str; 3] = ["*.md", "LICENSE*", "COPYING*"];
 const INCLUDE_OWN: &str = "*.txt";
 /// Folders of test inputs, which are no documentation.
 const EXCLUDE: [&str; 3] = ["tests", "test_data", "data"];
-/// The most text that is read, in bytes: the demo's time grows with it.
-const MAX_BYTES: usize = 15_000_000;
+/// The most text that is read where nothing else is said, in bytes: time grows with it.
+pub(crate) const MAX_BYTES: u64 = 15_000_000;
 /// The test text: at least this many words where there is enough, ...
 const TEST_WORDS: usize = 15_000;
 /// ... from at most one document in this many, ...
@@ -44,40 +58,61 @@ const MAX_ARTICLE_WORDS: usize = 1_500;
 /// The most passages whose last word is to be guessed.
 const MAX_PASSAGES: usize = 300;
 
+/// How much text is read, and which test sets are made of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextRequest {
+    /// The most text that is read, in bytes.
+    pub(crate) max_bytes: u64,
+    /// Whether documents are held out for a test text in WikiText form, ...
+    pub(crate) wikitext: bool,
+    /// ... and for passages in LAMBADA's form.
+    pub(crate) lambada: bool,
+}
+
+/// Both test sets, and as much text as a demo takes.
+impl Default for TextRequest {
+    fn default() -> Self {
+        Self { max_bytes: MAX_BYTES, wikitext: true, lambada: true }
+    }
+}
+
 /// The files that [`prepare`] wrote, and what is in them.
 #[derive(Debug, Serialize)]
-pub(super) struct DemoText {
+pub(crate) struct MachineText {
     /// Folder the text was read from.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// JSONL of the documents that go to the curation.
-    pub(super) documents: PathBuf,
-    /// Test text in WikiText form, made of documents that do not.
-    pub(super) wikitext: PathBuf,
-    /// Passages in LAMBADA's form, made of the same; `None` where there are none.
-    pub(super) lambada: Option<PathBuf>,
-    pub(super) num_documents: usize,
-    pub(super) num_held_out: usize,
+    pub(crate) documents: PathBuf,
+    /// Test text in WikiText form, made of documents that do not; `None` where none was asked for.
+    pub(crate) wikitext: Option<PathBuf>,
+    /// Passages in LAMBADA's form, made of the same; `None` where there are none, or none
+    /// were asked for.
+    pub(crate) lambada: Option<PathBuf>,
+    pub(crate) num_documents: usize,
+    pub(crate) num_held_out: usize,
+    /// Bytes of all documents.
+    pub(crate) bytes: usize,
     /// Files that are not UTF-8.
-    pub(super) num_unreadable: usize,
+    pub(crate) num_unreadable: usize,
     /// Words of the test text, as the benchmark counts them.
-    pub(super) test_words: usize,
+    pub(crate) test_words: usize,
     /// Passages whose last word is to be guessed.
-    pub(super) num_passages: usize,
+    pub(crate) num_passages: usize,
 }
 
 /// A folder of text and the names of the files to read in it.
 #[derive(Debug)]
-pub(super) struct TextRoot {
-    pub(super) path: PathBuf,
+pub(crate) struct TextRoot {
+    pub(crate) path: PathBuf,
     include: Vec<&'static str>,
     /// Whether the documents lie one folder deeper, in one that is named after a registry: its name
     /// differs between machines.
-    is_registry: bool,
+    pub(crate) is_registry: bool,
 }
 
 impl TextRoot {
     /// The folder of sources that cargo keeps of every crate it has built.
-    pub(super) fn cargo_registry() -> anyhow::Result<Self> {
+    pub(crate) fn cargo_registry() -> anyhow::Result<Self> {
         let cargo_home = env::var_os("CARGO_HOME")
             .map(PathBuf::from)
             .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
@@ -87,7 +122,7 @@ impl TextRoot {
         let path = cargo_home.join("registry").join("src");
         if !path.is_dir() {
             bail!(Usage(anyhow!(
-                "there is no {}, the folder of crates whose documentation the demo reads: pass --text DIR with text of your own",
+                "there is no {}, the folder of crates whose documentation is read: pass --text DIR with text of your own",
                 path.display()
             )));
         }
@@ -95,7 +130,7 @@ impl TextRoot {
     }
 
     /// A folder of the user's.
-    pub(super) fn own(path: PathBuf) -> Self {
+    pub(crate) fn own(path: PathBuf) -> Self {
         let include = INCLUDE.iter().copied().chain([INCLUDE_OWN]).collect();
         Self { path, include, is_registry: false }
     }
@@ -117,40 +152,46 @@ impl TextRoot {
     }
 }
 
-/// Reads the text below `root` and writes `documents.jsonl`, `demo-wikitext.tokens` and, where
-/// there are passages, `demo-lambada.jsonl` to the folder `out`.
-pub(super) fn prepare(
+/// Reads the text below `root` and writes `documents.jsonl` to the folder `out`, and the test sets
+/// that are asked for: `demo-wikitext.tokens` and, where there are passages, `demo-lambada.jsonl`.
+pub(crate) fn prepare(
     root: &TextRoot,
+    request: TextRequest,
     out: &Path,
     observer: &dyn Observer,
-) -> anyhow::Result<DemoText> {
-    let (documents, num_unreadable) = read(root, observer)?;
-    let held_out = hold_out(root, &documents);
-    if held_out.is_empty() {
+) -> anyhow::Result<MachineText> {
+    let (documents, num_unreadable) = read(root, request.max_bytes, observer)?;
+    let holds_out = request.wikitext || request.lambada;
+    let held_out = if holds_out { hold_out(root, &documents) } else { Vec::new() };
+    if holds_out && held_out.is_empty() {
         bail!(Usage(anyhow!(
             "{}: no document has {MIN_ARTICLE_WORDS} words of prose, so none can be held out as the test text: pass --text DIR with more text",
             root.path.display()
         )));
     }
     let passages = held_out.iter().flat_map(|document| cloze::passages(&document.prose));
-    let passages: Vec<String> = passages.take(MAX_PASSAGES).collect();
+    let most = if request.lambada { MAX_PASSAGES } else { 0 };
+    let passages: Vec<String> = passages.take(most).collect();
+    let test_words = held_out.iter().map(|document| document.article.num_words).sum();
 
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let text = DemoText {
+    let text = MachineText {
         root: root.path.clone(),
-        documents: out.join("documents.jsonl"),
-        wikitext: out.join(WIKITEXT_FILE),
+        documents: out.join(DOCUMENTS_FILE),
+        wikitext: request.wikitext.then(|| out.join(WIKITEXT_FILE)),
         lambada: (!passages.is_empty()).then(|| out.join(LAMBADA_FILE)),
         num_documents: documents.len() - held_out.len(),
         num_held_out: held_out.len(),
+        bytes: documents.iter().map(|document| document.text.len()).sum(),
         num_unreadable,
-        test_words: held_out.iter().map(|document| document.article.num_words).sum(),
+        test_words: if request.wikitext { test_words } else { 0 },
         num_passages: passages.len(),
     };
     // The test text first: by it a later demo knows this folder for its own.
-    let articles: String = held_out.iter().map(|document| document.article.text.as_str()).collect();
-    fs::write(&text.wikitext, articles)
-        .with_context(|| format!("cannot write {}", text.wikitext.display()))?;
+    if let Some(path) = &text.wikitext {
+        let articles = held_out.iter().map(|document| document.article.text.as_str());
+        write(path, articles.collect::<String>().as_bytes())?;
+    }
     if let Some(path) = &text.lambada {
         write_jsonl(path, passages.iter().map(|text| Record { id: None, text }))?;
     }
@@ -164,9 +205,8 @@ pub(super) fn prepare(
     Ok(text)
 }
 
-/// Documents below `root` in the order of their paths, up to [`MAX_BYTES`], and the number of files
-/// that are no UTF-8.
-fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Document>, usize)> {
+/// The files of text below `root`, in the order of their paths.
+pub(crate) fn open(root: &TextRoot) -> anyhow::Result<Sources> {
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let tree = TextTreeConfig { include: strings(&root.include), exclude: strings(&EXCLUDE) };
     let source = SourceConfig {
@@ -174,18 +214,31 @@ fn read(root: &TextRoot, observer: &dyn Observer) -> anyhow::Result<(Vec<Documen
         ..SourceConfig::new(&root.path, SourceFormat::Text(tree))
     };
     let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
-    let sources = Sources::open(&[source], policy)
-        .context("cannot find text for the demo: pass --text DIR with text of your own")
-        .map_err(Usage)?;
-    let total = sources.total_bytes().min(MAX_BYTES as u64);
-    observer.begin("reading", Some(total), Unit::Bytes);
+    Sources::open(&[source], policy)
+        .context("cannot find text: pass --text DIR with text of your own")
+        .map_err(|error| Usage(error).into())
+}
+
+/// Documents below `root` in the order of their paths, up to `max_bytes`, and the number of files
+/// that are no UTF-8.
+fn read(
+    root: &TextRoot,
+    max_bytes: u64,
+    observer: &dyn Observer,
+) -> anyhow::Result<(Vec<Document>, usize)> {
+    let sources = open(root)?;
+    observer.begin("reading", Some(sources.total_bytes().min(max_bytes)), Unit::Bytes);
     let (mut documents, mut num_bytes, mut num_unreadable) = (Vec::new(), 0, 0);
     for item in sources {
+        if observer.stop_requested() {
+            return Err(CorpusError::Stopped.into());
+        }
         match item? {
             Item::Document(document) | Item::Repaired(document, _) => {
-                num_bytes += document.text.len();
-                if num_bytes > MAX_BYTES {
-                    info!("{} MB of text are enough: the rest is not read", MAX_BYTES / 1_000_000);
+                num_bytes += document.text.len() as u64;
+                if num_bytes > max_bytes {
+                    let megabytes = max_bytes as f64 / 1e6;
+                    info!("{megabytes} MB of text are enough: the rest is not read");
                     break;
                 }
                 observer.advance(document.text.len() as u64);
@@ -262,5 +315,13 @@ fn write_jsonl<'a>(path: &Path, records: impl Iterator<Item = Record<'a>>) -> an
         serde_json::to_writer(&mut lines, &record)?;
         lines.push(b'\n');
     }
-    fs::write(path, &lines).with_context(|| format!("cannot write {}", path.display()))
+    write(path, &lines)
+}
+
+/// Writes a file, whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut file = PendingFile::replace(path)?;
+    file.write(|file| file.write_all(bytes))?;
+    file.sync()?;
+    Ok(file.commit()?)
 }

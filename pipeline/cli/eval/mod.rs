@@ -1,28 +1,28 @@
 //! `pipeline eval`: a checkpoint's score on a test set, through [`evaluation::evaluate`].
 
+mod contamination;
+mod flags;
+mod items;
+mod task;
+mod work;
+
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use clap::{ArgGroup, Args, ValueEnum};
-use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
-use evaluation::lambada::{self, Lambada};
-use evaluation::validation::{self, Validation};
-use evaluation::wikitext103::{self, WikiText103};
-use evaluation::{
-    EvalConfig, EvalError, EvalPlan, EvalReport, EvalSummary, PartialScores, Protocol, Task,
-    evaluate,
-};
-use serde::Serialize;
+use clap::{ArgGroup, Args};
+use evaluation::{EvalConfig, EvalError, PartialScores};
 use training::data::Part;
 
+use self::contamination::ContaminationArgs;
+use self::items::ItemsFile;
+use self::task::{ProtocolName, TaskName};
+use self::work::Work;
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
-use crate::contamination::ContaminationArgs;
 use crate::dry_run::{self, ResolvedConfig};
 use crate::exit::Usage;
-use crate::items::ItemsFile;
 use crate::numbers::count;
 use crate::output::{self, ReportFile};
 use crate::progress::Progress;
@@ -140,61 +140,6 @@ pub(crate) struct EvalArgs {
     dry_run: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum TaskName {
-    /// Word perplexity of WikiText103's test split (`wiki.test.tokens`, with `<unk>`).
-    Wikitext103,
-    /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL
-    /// with a `text` in each line.
-    Lambada,
-    /// Loss and perplexity on held-out documents of a data folder, as training measures them.
-    Validation,
-    /// Share of a test set's 8-grams that occur in a corpus; needs no checkpoint.
-    Contamination,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ProtocolName {
-    /// Megatron-LM v1.0's, as in the paper: of wikitext103 one stream of `wiki.test.tokens`.
-    Megatron,
-    /// lm-evaluation-harness's, to compare with its tables: of wikitext103 the pages of
-    /// `wiki.test.raw`, of lambada the task `lambada_openai`.
-    LmEval,
-}
-
-impl From<ProtocolName> for Protocol {
-    fn from(name: ProtocolName) -> Self {
-        match name {
-            ProtocolName::Megatron => Self::Megatron,
-            ProtocolName::LmEval => Self::LmEval,
-        }
-    }
-}
-
-impl TaskName {
-    /// The task on the test set `data`, or on the documents `split` of it; for contamination, the
-    /// one that scores a test set of its form.
-    fn on(self, data: PathBuf, protocol: Protocol, split: Option<Part>) -> Task {
-        match self {
-            Self::Wikitext103 => {
-                let name = wikitext103::NAME.to_owned();
-                Task::WikiText103(WikiText103 { name, data, protocol })
-            }
-            Self::Lambada => {
-                let name = lambada::NAME.to_owned();
-                Task::Lambada(Lambada { name, data, protocol })
-            }
-            Self::Contamination if is_jsonl(&data) => Self::Lambada.on(data, protocol, split),
-            Self::Contamination => Self::Wikitext103.on(data, protocol, split),
-            Self::Validation => Task::Validation(Validation {
-                name: validation::NAME.to_owned(),
-                data,
-                part: split.unwrap_or_default(),
-            }),
-        }
-    }
-}
-
 pub(crate) fn run(
     args: &EvalArgs,
     global: &GlobalArgs,
@@ -257,49 +202,6 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What an evaluation does.
-enum Work {
-    /// It scores a model.
-    Scoring(EvalPlan),
-    /// It looks for test sets in a corpus, and may score a model on what is not there.
-    Contamination(ContaminationPlan, Option<EvalPlan>),
-}
-
-/// What it would do.
-#[derive(Debug, Serialize)]
-struct WorkSummary {
-    #[serde(flatten)]
-    contamination: Option<ContaminationSummary>,
-    #[serde(flatten)]
-    scoring: Option<EvalSummary>,
-}
-
-impl Work {
-    fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
-        let (contamination, scoring) = match self {
-            Self::Scoring(plan) => (None, Some(plan)),
-            Self::Contamination(plan, scoring) => (Some(plan.summary(progress)?), scoring.as_ref()),
-        };
-        let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
-        Ok(WorkSummary { contamination, scoring })
-    }
-
-    fn run(&self, progress: &Progress) -> Result<EvalReport, EvalError> {
-        match self {
-            Self::Scoring(plan) => evaluate(plan, progress),
-            Self::Contamination(plan, scoring) => {
-                contamination::measure(plan, scoring.as_ref(), progress)
-            }
-        }
-    }
-}
-
-/// Whether a test set has an item in each line.
-fn is_jsonl(path: &Path) -> bool {
-    let endings = ["jsonl", "ndjson", "json"];
-    path.extension().is_some_and(|ending| endings.iter().any(|it| ending.eq_ignore_ascii_case(it)))
-}
-
 /// What to tell about an evaluation that did not come to its end.
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
@@ -313,83 +215,6 @@ fn failure(error: EvalError) -> anyhow::Error {
 }
 
 impl EvalArgs {
-    /// Refuses flags of other tasks.
-    fn check_flags(&self) -> anyhow::Result<()> {
-        if let TaskName::Contamination = self.task {
-            return self.check_flags_of_contamination();
-        }
-        self.contamination.check_unused()?;
-        if let [_, another, ..] = &self.data[..] {
-            bail!(Usage(anyhow!(
-                "--data {}: only contamination takes several test sets at once",
-                another.display()
-            )));
-        }
-        if self.out.is_some() && self.out == self.items {
-            bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
-        }
-        let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
-        let no_overlap = match self.task {
-            TaskName::Lambada => Some("lambada has no windows that could overlap"),
-            TaskName::Validation => Some("the sequences of validation do not overlap"),
-            TaskName::Wikitext103 if is_lm_eval => {
-                Some("the windows of --protocol lm-eval are disjoint, as those of its tables are")
-            }
-            TaskName::Wikitext103 | TaskName::Contamination => None,
-        };
-        if let (Some(overlap), Some(problem)) = (self.overlap, no_overlap) {
-            bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
-        }
-        if matches!(self.task, TaskName::Validation) {
-            let problem = match &self.items {
-                _ if is_lm_eval => "--protocol lm-eval: the harness has no such task as validation",
-                Some(_) => {
-                    "--items: validation packs documents into sequences; none is scored alone"
-                }
-                None => return Ok(()),
-            };
-            bail!(Usage(anyhow!(problem)));
-        }
-        if let Some(split) = self.split {
-            bail!(Usage(anyhow!(
-                "--split {}: only validation has a data folder that is divided",
-                split.name()
-            )));
-        }
-        Ok(())
-    }
-
-    /// Refuses flags of other tasks, and flags about how a model is scored where none is.
-    fn check_flags_of_contamination(&self) -> anyhow::Result<()> {
-        let unfit = [
-            (self.split.is_some(), "--split: a test set is not divided"),
-            (
-                self.items.is_some(),
-                "--items: contamination lists items and documents in its report",
-            ),
-            (
-                matches!(self.protocol, ProtocolName::LmEval),
-                "--protocol lm-eval: contamination is measured, and scored, by the paper's protocol",
-            ),
-        ];
-        if let Some((_, problem)) = unfit.iter().find(|(is_given, _)| *is_given) {
-            bail!(Usage(anyhow!("{problem}")));
-        }
-        let flags = [
-            ("--overlap", self.overlap),
-            ("--limit", self.limit),
-            ("--tp", self.tp),
-            ("--dp", self.dp),
-        ];
-        let given = flags.iter().find(|(_, value)| value.is_some());
-        match given.filter(|_| self.checkpoint.is_none()) {
-            None => Ok(()),
-            Some((flag, _)) => {
-                bail!(Usage(anyhow!("{flag}: contamination scores no model without --checkpoint")))
-            }
-        }
-    }
-
     /// Where scores are kept until the evaluation has ended: beside the report, or in the current
     /// folder.
     fn partial_scores(&self) -> PartialScores {

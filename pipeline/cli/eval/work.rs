@@ -1,0 +1,46 @@
+//! What a call of the command does: scoring, or a search for test sets in a corpus.
+
+use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
+use evaluation::{EvalError, EvalPlan, EvalReport, EvalSummary, evaluate};
+use serde::Serialize;
+
+use crate::progress::Progress;
+
+/// What an evaluation does.
+pub(super) enum Work {
+    /// It scores a model.
+    Scoring(EvalPlan),
+    /// It looks for test sets in a corpus, and may score a model on what is not there.
+    Contamination(ContaminationPlan, Option<EvalPlan>),
+}
+
+/// What it would do.
+#[derive(Debug, Serialize)]
+pub(super) struct WorkSummary {
+    #[serde(flatten)]
+    contamination: Option<ContaminationSummary>,
+    #[serde(flatten)]
+    scoring: Option<EvalSummary>,
+}
+
+impl Work {
+    /// What it would do, without doing it.
+    pub(super) fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
+        let (contamination, scoring) = match self {
+            Self::Scoring(plan) => (None, Some(plan)),
+            Self::Contamination(plan, scoring) => (Some(plan.summary(progress)?), scoring.as_ref()),
+        };
+        let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
+        Ok(WorkSummary { contamination, scoring })
+    }
+
+    /// Does it.
+    pub(super) fn run(&self, progress: &Progress) -> Result<EvalReport, EvalError> {
+        match self {
+            Self::Scoring(plan) => evaluate(plan, progress),
+            Self::Contamination(plan, scoring) => {
+                contamination::measure(plan, scoring.as_ref(), progress)
+            }
+        }
+    }
+}

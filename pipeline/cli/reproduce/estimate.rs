@@ -1,0 +1,296 @@
+//! What a reproduction takes of this machine, found before any text is read, and whether the machine
+//! has it.
+//!
+//! Memory is the planner's: of each rank, and of all of them, which are threads of one process. Time
+//! is the model's floating-point operations at the speed at which this machine multiplies matrices,
+//! which no training exceeds. Disk is checkpoints, and the corpus with the stages of its curation.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use corpus::{machine, tokenizer};
+use evaluation::{CheckpointKind, ModelIdentity, Task};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use training::architecture::Architecture;
+
+use super::config::{ReproduceConfig, SizeSection};
+use super::inputs::{Inputs, TestFile};
+use super::journal::Journal;
+use super::parts::{Part, Parts};
+use super::{eval_task, report, speed};
+
+/// Bytes of a parameter in a checkpoint: weight and Adam's two moments.
+const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 12;
+/// Bytes of text to a token of GPT-2's, roughly.
+const TEXT_BYTES_PER_TOKEN: u64 = 4;
+/// Bytes of a token in a shard.
+const SHARD_BYTES_PER_TOKEN: u64 = 2;
+/// Bytes of disk that the stages of a curation take for each byte of text.
+const STAGE_BYTES_PER_TEXT_BYTE: u64 = 3;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
+/// What is still to be done takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Estimate {
+    /// Floating-point operations a second of this machine's matrix products, as just measured.
+    pub(super) matrix_flops_per_second: f64,
+    /// Days of all sizes that are not done, at that speed: they take no less.
+    pub(super) days_at_least: f64,
+    /// Days that the configuration allows.
+    pub(super) max_days: f64,
+    /// Memory that this process may fill; `None` where the system does not tell.
+    pub(super) memory_bytes: Option<u64>,
+    /// Disk for the checkpoints of all sizes, ...
+    pub(super) checkpoint_bytes: u64,
+    /// ... and for the corpus with the stages of its curation.
+    pub(super) corpus_bytes: u64,
+    /// Bytes of both that are there already.
+    pub(super) present_bytes: u64,
+    /// Disk that is free; `None` where the system does not tell.
+    pub(super) free_bytes: Option<u64>,
+    /// Each size.
+    pub(super) sizes: Vec<SizeEstimate>,
+    /// Why this machine is refused, in sentences; nothing where it is not.
+    pub(super) refusals: Vec<String>,
+}
+
+/// What a size takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct SizeEstimate {
+    /// Its name.
+    pub(super) name: String,
+    /// Parameters with the vocabulary padded.
+    pub(super) parameters: u64,
+    /// Ranks that train it.
+    pub(super) ranks: u64,
+    /// Memory of one rank.
+    pub(super) bytes_per_rank: u64,
+    /// Memory of all ranks.
+    pub(super) bytes: u64,
+    /// Tokens that it sees in training.
+    pub(super) tokens: u64,
+    /// How often it sees each; `None` where the corpus is not known.
+    pub(super) epochs: Option<f64>,
+    /// Floating-point operations of its training.
+    pub(super) training_flops: f64,
+    /// Those of its scores on the test files that are given.
+    pub(super) evaluation_flops: f64,
+    /// Days of both at the speed of the machine's matrix products.
+    pub(super) days_at_least: f64,
+    /// Whether it is trained and scored already.
+    pub(super) done: bool,
+}
+
+impl Estimate {
+    /// What the reproduction takes, of which `journal` tells what is done. Reads the test files that
+    /// are given, so that a mistake in one is found before the models are trained.
+    ///
+    /// # Errors
+    ///
+    /// Where a size or a test file cannot be used.
+    pub(super) fn of(
+        config: &ReproduceConfig,
+        inputs: &Inputs,
+        out: &Path,
+        journal: &Journal,
+    ) -> anyhow::Result<Self> {
+        let matrix_flops_per_second = speed::flops_per_second();
+        let parts = Parts { config, inputs, out };
+        let mut sizes = Vec::new();
+        for (index, size) in config.sizes.iter().enumerate() {
+            let done = is_done(&parts, index, journal)?;
+            sizes.push(SizeEstimate::of(config, size, inputs, matrix_flops_per_second, done)?);
+        }
+        let mut estimate = Self {
+            matrix_flops_per_second,
+            days_at_least: sizes.iter().filter(|it| !it.done).map(|it| it.days_at_least).sum(),
+            max_days: config.limits.max_days,
+            memory_bytes: machine::memory_bytes(),
+            checkpoint_bytes: sizes.iter().map(|it| checkpoints_of(config, it)).sum(),
+            corpus_bytes: corpus_bytes(config),
+            present_bytes: bytes_below(out),
+            free_bytes: free_bytes(out),
+            sizes,
+            refusals: Vec::new(),
+        };
+        estimate.refusals = estimate.too_much(out);
+        Ok(estimate)
+    }
+
+    /// What of it is more than there is.
+    fn too_much(&self, out: &Path) -> Vec<String> {
+        let mut refusals = Vec::new();
+        for size in self.sizes.iter().filter(|it| !it.done) {
+            let Some(present) = self.memory_bytes.filter(|&present| present < size.bytes) else {
+                continue;
+            };
+            let (each, all) = (HumanBytes(size.bytes_per_rank), HumanBytes(size.bytes));
+            let present = HumanBytes(present);
+            refusals.push(match size.ranks {
+                1 => format!(
+                    "memory: size {} needs {all} on its one rank, and this machine has {present}",
+                    size.name
+                ),
+                ranks => format!(
+                    "memory: size {} needs {each} on each of {ranks} ranks, {all} in all, and this \
+                     machine has {present}",
+                    size.name
+                ),
+            });
+        }
+        let needed = self.checkpoint_bytes.saturating_add(self.corpus_bytes);
+        let needed = needed.saturating_sub(self.present_bytes);
+        if let Some(free) = self.free_bytes.filter(|&free| free < needed) {
+            refusals.push(format!(
+                "disk: checkpoints take {} and the corpus with the stages of its curation {}, and \
+                 {} has {} free",
+                HumanBytes(self.checkpoint_bytes),
+                HumanBytes(self.corpus_bytes),
+                out.display(),
+                HumanBytes(free)
+            ));
+        }
+        if self.days_at_least > self.max_days {
+            let flops: f64 = self.sizes.iter().map(|it| it.training_flops).sum();
+            let tokens = self.sizes.iter().map(|it| it.tokens).max().unwrap_or(0);
+            refusals.push(format!(
+                "time: {} tokens take {flops:.1e} floating-point operations, at least {} days at \
+                 the {:.0} GFLOP/s of this machine's matrix products, and limits.max_days is {}",
+                HumanCount(tokens),
+                days(self.days_at_least),
+                self.matrix_flops_per_second / 1e9,
+                self.max_days
+            ));
+        }
+        refusals
+    }
+}
+
+impl SizeEstimate {
+    fn of(
+        config: &ReproduceConfig,
+        size: &SizeSection,
+        inputs: &Inputs,
+        flops_per_second: f64,
+        done: bool,
+    ) -> anyhow::Result<Self> {
+        let train = config.train_config(size);
+        let plan = train.summary().with_context(|| format!("size {}", size.name))?;
+        let ranks = plan.tensor_parallel_size * plan.data_parallel_size;
+        let training_flops = plan.model_flops_per_step * train.schedule.train_steps.get() as f64;
+        let mut evaluation_flops = 0.0;
+        for file in &inputs.test_files {
+            evaluation_flops += evaluation_flops_of(config, size, file)?;
+        }
+        let seconds = (training_flops + evaluation_flops) / flops_per_second;
+        Ok(Self {
+            name: size.name.clone(),
+            parameters: plan.parameters,
+            ranks,
+            bytes_per_rank: plan.bytes_per_rank.total,
+            bytes: plan.bytes_per_rank.total.saturating_mul(ranks),
+            tokens: plan.tokens_total,
+            epochs: plan.epochs,
+            training_flops,
+            evaluation_flops,
+            days_at_least: seconds / SECONDS_PER_DAY,
+            done,
+        })
+    }
+}
+
+/// Whether a size needs neither training nor scoring.
+fn is_done(parts: &Parts<'_>, size: usize, journal: &Journal) -> anyhow::Result<bool> {
+    if parts.inputs.text.is_none() {
+        return Ok(false);
+    }
+    for part in parts.all(journal) {
+        let is_of_size = matches!(part, Part::Train(it) | Part::Eval(it, _) if it == size);
+        if is_of_size && !parts.is_done(part, journal)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Operations of a size's score on a test file.
+fn evaluation_flops_of(
+    config: &ReproduceConfig,
+    size: &SizeSection,
+    file: &TestFile,
+) -> anyhow::Result<f64> {
+    let tokenizer = tokenizer::open(&config.data.tokenizer)?;
+    let model = size.gpt2().with_vocab_size(tokenizer.vocab_size());
+    let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token() / 3.0; // forward only
+    let identity = ModelIdentity {
+        checkpoint: PathBuf::new(),
+        kind: CheckpointKind::Trained,
+        step: None,
+        config: model,
+        split_weights: None,
+        tokenizer,
+    };
+    let task: Task = eval_task(file.task, report_name(file.task), file.path.clone());
+    let plan = config.eval.clone().validate(PathBuf::new(), vec![task.clone()])?;
+    let summary = task.summary(&identity, &plan).context("cannot use the test set")?;
+    Ok(flops_per_token * summary.token_positions as f64)
+}
+
+fn report_name(task: report::Task) -> &'static str {
+    match task {
+        report::Task::WikiText103 => evaluation::wikitext103::NAME,
+        report::Task::Lambada => evaluation::lambada::NAME,
+    }
+}
+
+/// Disk that the checkpoints of a size take at the most, the one that is being written among them.
+fn checkpoints_of(config: &ReproduceConfig, size: &SizeEstimate) -> u64 {
+    let checkpoint = &config.train.checkpoint;
+    let steps = config.train.schedule.train_steps.get();
+    let saved = checkpoint.interval_steps.map_or(1, |interval| steps.div_ceil(interval.get()));
+    let kept = checkpoint.keep_last.map_or(saved, |kept| saved.min(kept.get() as u64));
+    let forever = checkpoint.keep_every.map_or(0, |every| steps / every.get());
+    (kept + forever + 1)
+        .saturating_mul(size.parameters.saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER))
+}
+
+/// Disk that the corpus takes, with the stages of its curation.
+fn corpus_bytes(config: &ReproduceConfig) -> u64 {
+    let tokens = match &config.text {
+        Some(text) => text.max_bytes.get() / TEXT_BYTES_PER_TOKEN,
+        None => config.train.data.epoch_tokens.map_or(0, std::num::NonZero::get),
+    };
+    let text = tokens.saturating_mul(TEXT_BYTES_PER_TOKEN);
+    let written = if config.text.is_some() { text } else { 0 }; // the text as documents
+    tokens
+        .saturating_mul(SHARD_BYTES_PER_TOKEN)
+        .saturating_add(text.saturating_mul(STAGE_BYTES_PER_TEXT_BYTE))
+        .saturating_add(written)
+}
+
+/// Bytes that can still be written where `out` is, or will be.
+fn free_bytes(out: &Path) -> Option<u64> {
+    let absolute = std::path::absolute(out).ok()?;
+    absolute.ancestors().find(|folder| folder.exists()).and_then(machine::free_disk_bytes)
+}
+
+/// Bytes of the files below a folder; of what cannot be read, none.
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let entries = entries.filter_map(|entry| entry.ok());
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Days in whole numbers where they are many.
+fn days(days: f64) -> String {
+    if days >= 10.0 { HumanCount(days as u64).to_string() } else { format!("{days:.1}") }
+}

@@ -1,0 +1,369 @@
+//! The work: each part in its turn, once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use corpus::{CorpusError, Existing, FileSummary, Observer, PendingFile, machine};
+use curation::{CurationError, curate};
+use evaluation::contamination::{ContaminationPlan, measure};
+use evaluation::{EvalError, PartialScores, evaluate};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::{info, warn};
+use training::{RunOptions, TrainError, train};
+
+use super::inputs::{TEXT_FILES, TextInput};
+use super::journal::{Journal, State};
+use super::parts::{
+    CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, Parts, REPORT_FILE, TEXT, run_of,
+    score_of, scores_of,
+};
+use super::pulse::with_pulse;
+use super::report::{ReproductionReport, Task};
+
+use super::{eval_task, facts};
+use crate::machine_text;
+use crate::progress::Progress;
+
+/// A reproduction at work.
+pub(super) struct Work<'a> {
+    parts: Parts<'a>,
+    journal: Journal,
+    name: &'a str,
+    progress: &'a Progress,
+    /// Keys of the parts that this call has done.
+    done_now: Vec<String>,
+}
+
+/// How a call ended.
+pub(super) enum Outcome {
+    /// All is done.
+    Done(Box<ReproductionReport>),
+    /// A signal stopped it.
+    Stopped {
+        /// The part that was at work.
+        part: String,
+        /// Parts that are done.
+        done: usize,
+        /// Parts in all.
+        of: usize,
+    },
+}
+
+/// What a part came to.
+enum Done {
+    /// It is done, with this result.
+    With(Value),
+    /// It was stopped, and goes on with another call.
+    Stopped,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        parts: Parts<'a>,
+        journal: Journal,
+        name: &'a str,
+        progress: &'a Progress,
+    ) -> Self {
+        Self { parts, journal, name, progress, done_now: Vec::new() }
+    }
+
+    /// Does all parts that are not done, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Where one fails; what was done before it stays.
+    pub(super) fn run(&mut self) -> anyhow::Result<Outcome> {
+        let mut index = 0;
+        loop {
+            // The text tells which test sets there are, and so which parts.
+            let all = self.parts.all(&self.journal);
+            let Some(&part) = all.get(index) else { break };
+            let of = all.len();
+            let label = format!("{}/{of} {}", index + 1, self.parts.key(part).replace('.', " "));
+            if self.parts.is_done(part, &self.journal)? {
+                info!("{label}: done before");
+            } else if self.progress.stop_requested() || !self.part(part, &label)? {
+                return Ok(Outcome::Stopped { part: self.parts.key(part), done: index, of });
+            }
+            index += 1;
+        }
+        let path = self.parts.out.join(REPORT_FILE);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let report = serde_json::from_slice(&bytes).map_err(|error| {
+            anyhow!("{}: {error}; delete it to have it made again", path.display())
+        })?;
+        Ok(Outcome::Done(Box::new(report)))
+    }
+
+    /// Does one part, and notes how far it came. Returns whether it is done.
+    fn part(&mut self, part: Part, label: &str) -> anyhow::Result<bool> {
+        let key = self.parts.key(part);
+        let fingerprint = self
+            .parts
+            .fingerprint(part, &self.journal)?
+            .with_context(|| format!("{key} comes before what it needs"))?;
+        self.clear(part, &fingerprint, label)?;
+        self.journal.begin(&key, &fingerprint, self.parts.outputs(part));
+        self.journal.write(self.parts.out)?;
+        info!("{label}: {}", self.describe(part));
+
+        machine::reset_peak_rss();
+        let started = Instant::now();
+        let done = with_pulse(&self.journal, &key, self.parts.out, started, || self.make(part));
+        let done = match done {
+            Err(error) if is_stop(&error) => Ok(Done::Stopped),
+            done => done,
+        };
+        let result = match &done {
+            Ok(Done::With(result)) => Some(result.clone()),
+            _ => None,
+        };
+        let is_done = result.is_some();
+        let peak = machine::peak_rss_bytes();
+        self.journal.note(&key, started.elapsed().as_secs_f64(), peak, result);
+        self.journal.write(self.parts.out)?;
+        done?;
+        if is_done {
+            self.done_now.push(key);
+        }
+        Ok(is_done)
+    }
+
+    /// Removes what an earlier call left of a part, unless the part goes on from it. Where the part
+    /// has changed, so have those that need it, and nothing of them may stay to be taken for theirs.
+    fn clear(&mut self, part: Part, fingerprint: &str, label: &str) -> anyhow::Result<()> {
+        let key = self.parts.key(part);
+        let Some(entry) = self.journal.entry(&key) else {
+            // What lies there without the journal knowing of it is somebody else's.
+            return self.parts.check_free(part);
+        };
+        let is_changed = entry.fingerprint != fingerprint;
+        if !is_changed && entry.state == State::Begun {
+            info!("{label}: goes on where it was broken off");
+            return Ok(());
+        }
+        let mut stale = vec![part];
+        if is_changed {
+            warn!("{label}: what it depends on has changed, so it is done again");
+            stale.extend(self.parts.dependents(part, &self.journal));
+        } else {
+            warn!("{label}: its output is gone, so it is done again");
+        }
+        for key in stale.into_iter().map(|part| self.parts.key(part)) {
+            if let Some(entry) = self.journal.entry(&key) {
+                entry.remove_outputs(self.parts.out)?;
+                self.journal.forget(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a part is about to do.
+    fn describe(&self, part: Part) -> String {
+        let steps = self.parts.config.train.schedule.train_steps;
+        match part {
+            Part::Text => "reading text, and holding test sets out of it".to_owned(),
+            Part::Corpus => "dedup, with the test sets kept out".to_owned(),
+            Part::Contamination => "n-grams of the test sets in the corpus".to_owned(),
+            Part::Train(size) => {
+                let config = self.parts.config.train_config(&self.parts.config.sizes[size]);
+                let parameters = config.summary().map_or(0, |plan| plan.parameters);
+                format!(
+                    "{} parameters, {} steps",
+                    indicatif::HumanCount(parameters),
+                    indicatif::HumanCount(steps.get())
+                )
+            }
+            Part::Eval(_, task) => {
+                let sets = self.parts.test_sets(&self.journal);
+                let set = sets.iter().find(|it| it.task == task);
+                set.map_or_else(String::new, |set| format!("{} ({})", set.name, set.path.display()))
+            }
+            Part::Page => format!("{REPORT_FILE}, {CSV_FILE}, {PAGE_FILE}"),
+        }
+    }
+
+    fn make(&self, part: Part) -> anyhow::Result<Done> {
+        match part {
+            Part::Text => self.text(),
+            Part::Corpus => self.corpus(),
+            Part::Contamination => self.contamination(),
+            Part::Train(size) => self.train(size),
+            Part::Eval(size, task) => self.eval(size, task),
+            Part::Page => self.page(),
+        }
+    }
+
+    /// Reads the text into one file of documents, and the test sets that are held out of it.
+    fn text(&self) -> anyhow::Result<Done> {
+        let Some(TextInput::Documents { root, request }) = &self.parts.inputs.text else {
+            return Err(anyhow!("this experiment reads no text"));
+        };
+        let folder = self.out(TEXT);
+        let text = machine_text::prepare(root, *request, &folder, self.progress)?;
+        if request.lambada && text.lambada.is_none() {
+            warn!("the text has no passage that ends in a word to guess: LAMBADA is left out");
+        }
+        let mut files = Map::new();
+        for file in TEXT_FILES {
+            let path = folder.join(file);
+            if path.is_file() {
+                let summary = FileSummary::observed(&path, self.progress)?;
+                files.insert(file.to_owned(), summary.xxh3_128.into());
+            }
+        }
+        let mut result = serde_json::to_value(&text)?;
+        result["files"] = files.into();
+        Ok(Done::With(result))
+    }
+
+    /// Curates the corpus, with all test sets kept out.
+    fn corpus(&self) -> anyhow::Result<Done> {
+        let folder = self.text_folder()?;
+        let test_sets = self.parts.test_sets(&self.journal);
+        let test_sets = test_sets.into_iter().map(|set| set.path).collect();
+        let config = self.parts.config.curation_config(&folder, test_sets);
+        let mut plan = config.validate().context("[data]")?;
+        let data = self.out(DATA);
+        let report = match curate(&plan, &data, self.progress) {
+            // What lies there is this very part's, begun of a text that was read again since.
+            Err(CurationError::RunChanged { .. }) => {
+                plan.existing = Existing::Replace;
+                curate(&plan, &data, self.progress)
+            }
+            made => made,
+        };
+        let report = report.context("cannot curate the corpus")?;
+        Ok(Done::With(json!({
+            "documents_in": report.documents_in,
+            "dropped": report.dropped,
+            "documents_kept": report.documents_kept,
+            "tokens": report.tokens,
+            "bytes_in": report.bytes_in,
+            "warnings": report.warnings,
+        })))
+    }
+
+    /// Measures the overlap of the test sets with the corpus as it was found and as it was curated.
+    fn contamination(&self) -> anyhow::Result<Done> {
+        let sets = self.parts.test_sets(&self.journal);
+        let sets: Vec<PathBuf> = sets.into_iter().map(|set| set.path).collect();
+        let mut result = Map::new();
+        for (state, corpora) in [("raw", self.raw_files()?), ("curated", vec![self.out(DATA)])] {
+            let plan = ContaminationPlan {
+                ngram_words: self.parts.config.contamination.ngram_words.clone(),
+                ..ContaminationPlan::new(sets.clone(), corpora)
+            };
+            let report = measure(&plan, None, self.progress)
+                .with_context(|| format!("cannot measure the overlap with the {state} corpus"))?;
+            result.insert(state.to_owned(), serde_json::to_value(report.results)?);
+        }
+        let result = Value::Object(result);
+        write_json(&self.out(CONTAMINATION_FILE), &result)?;
+        Ok(Done::With(result))
+    }
+
+    /// The files of the corpus before it was curated.
+    fn raw_files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let config = self.parts.config.curation_config(&self.text_folder()?, Vec::new());
+        Ok(config.sources.into_iter().flat_map(|source| source.paths).collect())
+    }
+
+    /// Trains a size, from its newest checkpoint on where it has one.
+    fn train(&self, size: usize) -> anyhow::Result<Done> {
+        let config = self.parts.config.train_config(&self.parts.config.sizes[size]);
+        let options = RunOptions {
+            command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            ..RunOptions::new(self.out(DATA), self.out(&run_of(self.parts.size(size))))
+        };
+        let plan = config.validate_observed(options, self.progress);
+        let plan = plan.context("cannot start training")?;
+        let epochs = plan.summary().epochs;
+        let report = train(&plan, self.progress).context("training failed")?;
+        if report.stopped {
+            return Ok(Done::Stopped);
+        }
+        let checkpoint = report.checkpoint.file_name().unwrap_or_default();
+        let checkpoint = checkpoint.to_string_lossy().into_owned();
+        let mut result = serde_json::to_value(&report)?;
+        result["checkpoint"] = checkpoint.into(); // whatever the folder is called next time
+        result["epochs"] = json!(epochs);
+        Ok(Done::With(result))
+    }
+
+    /// Scores a size on a test set, from what an earlier call has scored on.
+    fn eval(&self, size: usize, task: Task) -> anyhow::Result<Done> {
+        let sets = self.parts.test_sets(&self.journal);
+        let set = sets.into_iter().find(|it| it.task == task).context("there is no such test")?;
+        let path = self.out(&score_of(self.parts.size(size), task));
+        create_parent(&path)?;
+        let run = self.out(&run_of(self.parts.size(size)));
+        let config = self.parts.config.eval.clone();
+        let mut plan = config.validate(run, vec![eval_task(task, set.name, set.path)])?;
+        // What lies there is this very part's.
+        let scores = self.out(&scores_of(self.parts.size(size), task));
+        plan.partial_scores = PartialScores::File { path: scores, replace: true };
+        let report = evaluate(&plan, self.progress).context("cannot evaluate")?;
+        let result = report.results.first().context("the evaluation has no result")?;
+        let result = serde_json::to_value(result)?;
+        write_json(&path, &report)?;
+        Ok(Done::With(result))
+    }
+
+    /// Puts everything together, beside the paper's.
+    fn page(&self) -> anyhow::Result<Done> {
+        let found = facts::gather(&self.parts, &self.journal, self.name, &self.done_now)?;
+        let report = ReproductionReport::of(found);
+        write_json(&self.out(REPORT_FILE), &report)?;
+        write(&self.out(CSV_FILE), &report.csv())?;
+        write(&self.out(PAGE_FILE), &report.page())?;
+        info!("the page: {}", self.out(PAGE_FILE).display());
+        Ok(Done::With(json!({})))
+    }
+
+    /// A path in the reproduction's folder.
+    fn out(&self, name: &str) -> PathBuf {
+        self.parts.out.join(name)
+    }
+
+    /// The folder of the documents that are curated.
+    fn text_folder(&self) -> anyhow::Result<PathBuf> {
+        let input = self.parts.inputs.text.as_ref().context("there is no text")?;
+        Ok(input.folder(&self.out(TEXT)).to_owned())
+    }
+}
+
+/// Whether an error is that a signal has stopped the work.
+fn is_stop(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(CorpusError::Stopped))
+            || matches!(cause.downcast_ref(), Some(CurationError::Stopped { .. }))
+            || matches!(cause.downcast_ref(), Some(TrainError::Stopped))
+            || matches!(
+                cause.downcast_ref(),
+                Some(EvalError::Stopped | EvalError::StoppedWithScores { .. })
+            )
+    })
+}
+
+fn create_parent(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// Writes `value` as JSON, whole or not at all.
+fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value).context("cannot write the result as JSON")?;
+    write(path, &format!("{text}\n"))
+}
+
+/// Writes a text, whole or not at all.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = PendingFile::replace(path)?;
+    file.write(|file| file.write_all(text.as_bytes()))?;
+    file.sync()?;
+    Ok(file.commit()?)
+}

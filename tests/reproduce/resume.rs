@@ -1,0 +1,219 @@
+//! What is done again, and from where.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use super::{LINE, PARTS, all_but, content, kept, losses, micro, reproduced};
+use crate::support::{Dir, Run, pipeline_in, program, read_json, words};
+
+#[test]
+fn a_changed_evaluation_is_done_again_and_nothing_else() {
+    let (dir, _) = reproduced();
+    let before = read_json(&dir.path("out/report.json"));
+    let run = pipeline_in(&dir, &format!("{LINE} --set eval.overlap=16")).success();
+    let changed = ["eval small wikitext103", "eval large wikitext103", "page"];
+    assert_eq!(kept(&run), all_but(&changed), "LAMBADA knows no overlap");
+    let after = read_json(&dir.path("out/report.json"));
+    assert_eq!(after["sizes"][0]["wikitext103"]["overlap"], 16);
+    assert_ne!(
+        after["sizes"][0]["wikitext103"]["total_nll"],
+        before["sizes"][0]["wikitext103"]["total_nll"]
+    );
+    assert_eq!(after["sizes"][0]["lambada"], before["sizes"][0]["lambada"]);
+    let states: Vec<_> = after["parts"].as_array().unwrap().iter().map(|it| &it["state"]).collect();
+    assert_eq!(states, ["kept", "kept", "kept", "kept", "done", "kept", "kept", "done", "kept"]);
+}
+
+#[test]
+fn what_changes_no_result_does_nothing_again() {
+    let (dir, _) = reproduced();
+    for more in [
+        "--tp 2",
+        "--threads 1",
+        "--set eval.micro_batch_size=3",
+        "--set train.batch.micro_batch_size=1",
+        "--set train.checkpoint.keep_last=2",
+        "--set limits.max_days=1",
+    ] {
+        assert_eq!(kept(&pipeline_in(&dir, &format!("{LINE} {more}")).success()), PARTS, "{more}");
+    }
+}
+
+#[test]
+fn a_changed_training_is_done_again_with_its_scores_on_the_same_corpus() {
+    let (dir, _) = reproduced();
+    let corpus = content(&dir.path("out/data"));
+    let run = pipeline_in(&dir, &format!("{LINE} --set train.optimizer.lr=2e-3")).success();
+    assert_eq!(kept(&run), ["text", "corpus", "contamination"]);
+    assert!(content(&dir.path("out/data")) == corpus);
+    assert_eq!(read_json(&dir.path("out/runs/large/run.json"))["config"]["optimizer"]["lr"], 2e-3);
+}
+
+#[test]
+fn a_changed_size_is_done_again_alone() {
+    let (dir, _) = reproduced();
+    let set = "--set size.1.model.gpt2.num_layers=2";
+    let run = pipeline_in(&dir, &format!("{LINE} {set}")).success();
+    assert_eq!(kept(&run), all_but(&["train large", "eval large", "page"]));
+    assert_eq!(read_json(&dir.path("out/report.json"))["sizes"][1]["model"]["num_layers"], 2);
+}
+
+#[test]
+fn changed_text_is_read_again_and_touched_text_is_not_trained_on_again() {
+    let (dir, _) = reproduced();
+    let path = dir.path("text/crate-00/README.md");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text).unwrap(); // another time of change, the same text
+    let run = pipeline_in(&dir, LINE).success();
+    assert_eq!(kept(&run), all_but(&["text"]));
+    dir.write("text/crate-50/README.md", format!("# More\n\n{}\n", words(50, 600)));
+    let run = pipeline_in(&dir, LINE).success();
+    assert!(kept(&run).is_empty(), "{}", run.stderr);
+}
+
+#[test]
+fn an_output_that_is_gone_is_made_again_and_is_the_same() {
+    let (dir, _) = reproduced();
+    let scores = content(&dir.path("out/eval"));
+    let before = losses(&dir, "out/runs/large");
+    for (gone, part) in [
+        ("out/eval/small.lambada.json", "eval small lambada"),
+        ("out/contamination.json", "contamination"),
+        ("out/table3.html", "page"),
+        ("out/data", "corpus"),
+        ("out/runs/large/checkpoints", "train large"),
+    ] {
+        let path = dir.path(gone);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).unwrap()
+        } else {
+            fs::remove_file(&path).unwrap()
+        }
+        let run = pipeline_in(&dir, LINE).success();
+        assert_eq!(kept(&run), all_but(&[part]), "{gone}");
+        assert!(path.exists(), "{gone}");
+    }
+    assert_eq!(losses(&dir, "out/runs/large"), before);
+    assert_eq!(scores.len(), content(&dir.path("out/eval")).len());
+}
+
+/// The reproduction at work.
+struct Running {
+    child: Child,
+    messages: BufReader<std::process::ChildStderr>,
+    seen: String,
+}
+
+impl Running {
+    fn start(dir: &Dir, line: &str) -> Self {
+        let mut command = program();
+        command.current_dir(dir.path("")).args(line.split_whitespace());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let messages = BufReader::new(child.stderr.take().unwrap());
+        Self { child, messages, seen: String::new() }
+    }
+
+    /// Reads messages until one holds `part`.
+    fn until(&mut self, part: &str) {
+        loop {
+            let mut line = String::new();
+            let length = self.messages.read_line(&mut line).unwrap();
+            self.seen.push_str(&line);
+            assert!(length > 0, "ended before {part:?}:\n{}", self.seen);
+            if line.contains(part) {
+                return;
+            }
+        }
+    }
+
+    fn signal(mut self, name: &str) -> Run {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("sh").args(["-c", "kill -$0 $1", name, &pid]).status().unwrap().success()
+        );
+        self.messages.read_to_string(&mut self.seen).unwrap();
+        let mut stdout = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Run { code, stdout, stderr: self.seen }
+    }
+}
+
+#[test]
+fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
+    let steps = "--set train.schedule.train_steps=600 --set train.validation.interval_steps=300";
+    let dir = micro();
+    let line = format!("{LINE} {steps}");
+    let mut first = Running::start(&dir, &line);
+    first.until("7/10 train large: ");
+    first.until("training: 600 steps");
+    // The lock is held, and no other process may work there.
+    pipeline_in(&dir, &line).refused(2, "another process is reproducing into out");
+    let stopped = first.signal("TERM");
+    assert_eq!(stopped.code, 75, "{}", stopped.stderr);
+    assert!(
+        stopped.stderr.contains("stopped by a signal in the part train.large: 6 of 10 parts"),
+        "{}",
+        stopped.stderr
+    );
+    assert!(stopped.stdout.is_empty() && !dir.path("out/report.json").exists());
+    let journal = read_json(&dir.path("out/reproduce.json"));
+    let entry = &journal["parts"][6];
+    assert_eq!((&entry["part"], &entry["state"]), (&"train.large".into(), &"begun".into()));
+    let spent = entry["seconds"].as_f64().unwrap();
+    let plan = pipeline_in(&dir, &format!("{line} --dry-run --json")).success().json();
+    assert_eq!(plan["parts"]["eval.small.lambada"], "done");
+    assert_eq!(plan["parts"]["train.large"], "broken off: goes on");
+    assert_eq!(plan["parts"]["eval.large.lambada"], "to do");
+
+    let second = pipeline_in(&dir, &line).success();
+    assert_eq!(kept(&second), PARTS[..6]);
+    assert!(
+        second.stderr.contains("train large: goes on where it was broken off"),
+        "{}",
+        second.stderr
+    );
+    let journal = read_json(&dir.path("out/reproduce.json"));
+    assert!(journal["parts"][6]["seconds"].as_f64().unwrap() > spent, "all calls together");
+
+    let whole = format!("reproduce --config micro.toml --text text --out whole {steps}");
+    pipeline_in(&dir, &whole).success();
+    let [one, other] = ["out", "whole"].map(|out| losses(&dir, &format!("{out}/runs/large")));
+    assert_eq!(one.len(), 600);
+    assert_eq!(one, other);
+    let [one, other] = ["out", "whole"].map(|out| {
+        let report = read_json(&dir.path(&format!("{out}/report.json")));
+        (
+            report["sizes"][1]["wikitext103"]["total_nll"].clone(),
+            report["sizes"][1]["lambada"]["target_perplexity"].clone(),
+        )
+    });
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_folder_with_anything_else_in_it_is_refused_and_left_as_it_is() {
+    let dir = micro();
+    dir.write("mine/notes.txt", "mine");
+    let line = "reproduce --config micro.toml --text text --out mine";
+    for more in ["", "--overwrite"] {
+        pipeline_in(&dir, &format!("{line} {more}"))
+            .refused(2, "mine holds something else than a reproduction");
+    }
+    assert_eq!(content(&dir.path("mine")).len(), 1);
+    // Another experiment's folder, until it is told to be overwritten, with what is not its own.
+    pipeline_in(&dir, LINE).success();
+    dir.write("out/notes.txt", "mine");
+    fs::copy(dir.path("micro.toml"), dir.path("other.toml")).unwrap();
+    let line = "reproduce --config other.toml --text text --out out";
+    pipeline_in(&dir, line).refused(2, "out holds the reproduction micro, not other");
+    let run = pipeline_in(&dir, &format!("{line} --overwrite")).success();
+    assert!(kept(&run).is_empty());
+    assert_eq!(fs::read_to_string(dir.path("out/notes.txt")).unwrap(), "mine");
+    // Text in the folder that is written to.
+    fs::rename(dir.path("text"), dir.path("out/own")).unwrap();
+    let line = "reproduce --config other.toml --text out/own --out out";
+    pipeline_in(&dir, line).refused(2, "lies in the folder that --out names");
+    assert!(dir.path("out/own/crate-00").exists());
+}
