@@ -153,7 +153,7 @@ fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
     let stopped = first.signal("TERM");
     assert_eq!(stopped.code, 75, "{}", stopped.stderr);
     assert!(
-        stopped.stderr.contains("stopped by a signal in the part train.large: 6 of 10 parts"),
+        stopped.stderr.contains("stopped by a signal in the part train large: 6 of 10 parts"),
         "{}",
         stopped.stderr
     );
@@ -190,6 +190,41 @@ fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
         )
     });
     assert_eq!(one, other);
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_what_the_next_goes_on_from() {
+    let dir = micro();
+    let steps = "--set train.schedule.train_steps=300 --set train.checkpoint.interval_steps=10";
+    let line = format!("{LINE} {steps} --set train.validation.interval_steps=300");
+    let mut first = Running::start(&dir, &line);
+    first.until("saved out/runs/small/checkpoints/step-");
+    assert_eq!(first.signal("KILL").code, -1);
+    let second = pipeline_in(&dir, &line).success();
+    assert_eq!(kept(&second), PARTS[..3]);
+    assert!(second.stderr.contains("resuming from out/runs/small"), "{}", second.stderr);
+    assert_eq!(losses(&dir, "out/runs/small").len(), 300);
+}
+
+#[test]
+fn a_score_that_a_signal_stops_goes_on_from_what_is_scored() {
+    let dir = micro();
+    let text = words(901, 3_000).replace('\n', " ");
+    dir.write("long.tokens", format!(" \n = Title = \n \n {text} \n"));
+    let line = format!("{LINE} --wikitext103 long.tokens --set eval.overlap=1");
+    let mut first = Running::start(&dir, &line);
+    first.until("wikitext103: ");
+    let scores = dir.path("out/eval/small.wikitext103.partial");
+    while !fs::metadata(&scores).is_ok_and(|file| file.len() > 1_000) {
+        std::thread::yield_now();
+        assert!(first.child.try_wait().unwrap().is_none(), "it ended before it was stopped");
+    }
+    let stopped = first.signal("INT");
+    assert_eq!(stopped.code, 75, "{}", stopped.stderr);
+    let second = pipeline_in(&dir, &line).success();
+    assert_eq!(kept(&second), PARTS[..4]);
+    assert!(second.stderr.contains("are scored already; going on from there"), "{}", second.stderr);
+    assert!(!dir.path("out/eval/small.wikitext103.partial").exists());
 }
 
 #[test]

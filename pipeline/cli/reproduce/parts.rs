@@ -107,6 +107,15 @@ impl Parts<'_> {
         }
     }
 
+    /// What messages call a part.
+    pub(super) fn label(&self, part: Part) -> String {
+        match part {
+            Part::Train(size) => format!("train {}", self.size(size)),
+            Part::Eval(size, task) => format!("eval {} {}", self.size(size), name_of(task)),
+            part => self.key(part),
+        }
+    }
+
     /// The name of a size.
     pub(super) fn size(&self, size: usize) -> &str {
         &self.config.sizes[size].name

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use corpus::reader::ReadPolicy;
 use corpus::{CorpusError, Existing, FileSummary, Observer, PendingFile, machine};
 use curation::{CurationError, curate};
 use evaluation::contamination::{ContaminationPlan, measure};
@@ -82,11 +83,11 @@ impl<'a> Work<'a> {
             let all = self.parts.all(&self.journal);
             let Some(&part) = all.get(index) else { break };
             let of = all.len();
-            let label = format!("{}/{of} {}", index + 1, self.parts.key(part).replace('.', " "));
+            let label = format!("{}/{of} {}", index + 1, self.parts.label(part));
             if self.parts.is_done(part, &self.journal)? {
                 info!("{label}: done before");
             } else if self.progress.stop_requested() || !self.part(part, &label)? {
-                return Ok(Outcome::Stopped { part: self.parts.key(part), done: index, of });
+                return Ok(Outcome::Stopped { part: self.parts.label(part), done: index, of });
             }
             index += 1;
         }
@@ -251,10 +252,16 @@ impl<'a> Work<'a> {
     fn contamination(&self) -> anyhow::Result<Done> {
         let sets = self.parts.test_sets(&self.journal);
         let sets: Vec<PathBuf> = sets.into_iter().map(|set| set.path).collect();
+        let data = &self.parts.config.data;
         let mut result = Map::new();
         for (state, corpora) in [("raw", self.raw_files()?), ("curated", vec![self.out(DATA)])] {
             let plan = ContaminationPlan {
                 ngram_words: self.parts.config.contamination.ngram_words.clone(),
+                // What the curation passes over is no corpus.
+                read_policy: ReadPolicy {
+                    on_bad_line: data.on_bad_line,
+                    on_bad_file: data.on_bad_file,
+                },
                 ..ContaminationPlan::new(sets.clone(), corpora)
             };
             let report = measure(&plan, None, self.progress)
