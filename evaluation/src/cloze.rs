@@ -146,20 +146,20 @@ impl ClozeExample {
     /// # Errors
     ///
     /// As [`new`](Self::new); also when nothing stands behind the last space, or nothing but white
-    /// space before it, at which that program fails.
+    /// space before it: no word would be guessed, or one from nothing.
     pub fn lm_eval(passage: &Document, model: &ModelIdentity) -> Result<Self, EvalError> {
         let (context, word) = passage.text.rsplit_once(' ').unwrap_or(("", &passage.text));
-        let mut tokens;
-        let labels;
-        if context.is_empty() {
-            tokens = vec![model.end_of_document()?];
-            labels = model.encode(&format!(" {word}"))?;
+        let (mut tokens, labels) = if context.is_empty() {
+            (vec![model.end_of_document()?], model.encode(&format!(" {word}"))?)
         } else {
             // White space at its end belongs to the question.
-            tokens = model.encode(context.trim_end_matches(is_space))?;
-            labels = model.encode(&passage.text)?.split_off(tokens.len());
-        }
-        if tokens.is_empty() || word.is_empty() {
+            let tokens = model.encode(context.trim_end_matches(is_space))?;
+            let mut whole = model.encode(&passage.text)?;
+            // With a tokenizer that joins words the whole may be the shorter one.
+            let labels = whole.split_off(tokens.len().min(whole.len()));
+            (tokens, labels)
+        };
+        if tokens.is_empty() || labels.is_empty() || word.is_empty() {
             let problem = "the lm-eval protocol cuts the text at its last space, which leaves \
                            nothing on one side; remove spaces from the text's ends";
             return Err(EvalError::bad_example(&passage.provenance, problem.to_owned()));
