@@ -31,9 +31,7 @@ fn stopped(dir: &Dir, line: &str, partial: &str, (signal, batches): (&str, usize
     let enough = lines(&path).max(1) + batches;
     let mut run = Running::start(dir, line);
     run.until("wikitext103: ");
-    while lines(&path) < enough {
-        std::thread::yield_now();
-    }
+    run.while_not(|| lines(&path) >= enough);
     run.signal(signal);
     run.end()
 }
@@ -86,9 +84,7 @@ fn a_killed_evaluation_goes_on_too_and_without_a_report_in_the_current_folder() 
         let mut run = Running::start(&dir, EVAL);
         run.until("wikitext103: ");
         let new = || names(&dir).into_iter().find(|name| !before.contains(name));
-        while new().is_none_or(|name| lines(&dir.path(&name)) < 3) {
-            std::thread::yield_now();
-        }
+        run.while_not(|| new().is_some_and(|name| lines(&dir.path(&name)) >= 3));
         run.signal("TERM");
         let ended = run.end();
         assert_eq!(ended.status.code(), Some(75), "{}", ended.stderr);

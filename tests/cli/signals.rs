@@ -50,6 +50,15 @@ impl Running {
         }
     }
 
+    /// Waits until `is_so`, which something that the command does makes true.
+    pub(super) fn while_not(&mut self, is_so: impl Fn() -> bool) {
+        while !is_so() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() || is_so(), "ended too early: {ended:?}");
+            std::thread::yield_now();
+        }
+    }
+
     pub(super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(

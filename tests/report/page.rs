@@ -340,7 +340,8 @@ fn the_papers_accuracies_are_drawn_where_one_scale_shows_both() {
 
 #[test]
 fn what_is_missing_is_said_to_be_partial() {
-    let changes: [(fn(&mut Reproduction), &str); 4] = [
+    type Change = fn(&mut Reproduction);
+    let changes: [(Change, &str); 4] = [
         (|it| it.parts[4].state = PartState::Missing, "not done: train large"),
         (|it| it.sizes[1].lambada = None, "not measured on LAMBADA: medium"),
         (
@@ -362,6 +363,21 @@ fn what_is_missing_is_said_to_be_partial() {
         assert!(report.table(one_line_a_row).contains(&sentence), "{reason}");
     }
     assert!(!ReproductionReport::of(reproduction()).partial);
+}
+
+#[test]
+fn nothing_right_is_no_proof_of_nothing() {
+    let mut found = reproduction();
+    for size in &mut found.sizes {
+        let score = size.lambada.as_mut().unwrap();
+        (score.strict_accuracy, score.strict_stderr) = (0.0, 0.0);
+    }
+    let (page, text) = page_text(found);
+    assert!(text.contains("None right of 5,153 leaves room for an accuracy of up to 0.06%."));
+    assert!(text.contains("no two sizes differ by more than the test set can show"));
+    // The axis has room for little, not for everything.
+    let chart = &page[page.find("figure-strictaccuracy").unwrap()..];
+    assert!(!chart[..chart.find("</svg>").unwrap()].contains("100%"));
 }
 
 #[test]

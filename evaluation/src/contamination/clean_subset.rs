@@ -53,6 +53,9 @@ pub struct TextScore {
     pub word_perplexity: f64,
     /// `exp` of the losses over the tokens.
     pub token_perplexity: f64,
+    /// Whether a mean loss above 20 was cut, as in the task: its perplexity says no more than that
+    /// it is larger.
+    pub capped: bool,
     /// The sum of the losses.
     pub total_nll: f64,
 }
@@ -180,6 +183,7 @@ impl SubsetScore {
                     Self::Text(TextScore {
                         word_perplexity: mean(words).exp(),
                         token_perplexity: mean(targets as f64).exp(),
+                        capped: nll / words.min(targets as f64) > MAX_MEAN_LOSS,
                         total_nll: nll,
                     })
                 })

@@ -117,8 +117,10 @@ fn part(count: u64, share: f64) -> String {
 fn told(score: SubsetScore) -> String {
     match score {
         SubsetScore::Text(score) => format!(
-            "word_perplexity {:.4}, token_perplexity {:.4}",
-            score.word_perplexity, score.token_perplexity
+            "word_perplexity {:.4}, token_perplexity {:.4}{}",
+            score.word_perplexity,
+            score.token_perplexity,
+            if score.capped { ", capped" } else { "" }
         ),
         SubsetScore::Cloze(score) => format!(
             "strict_accuracy {:.4}, last_token_accuracy {:.4}, target_perplexity {:.4}",

@@ -264,7 +264,9 @@ impl Trend {
                 format!("{bigger} with {} is worse than {smaller} with {}", values[0], values[1])
             }));
         }
-        if !self.equal.is_empty() {
+        if !self.equal.is_empty() && self.equal.len() == self.sizes * (self.sizes - 1) / 2 {
+            reasons.push("no two sizes differ by more than the test set can show".to_owned());
+        } else if !self.equal.is_empty() {
             let equal = pairs(&self.equal, &|pair| {
                 let Pair { smaller, bigger, smaller_value, bigger_value } = pair;
                 let values = [*smaller_value, *bigger_value].map(text);
