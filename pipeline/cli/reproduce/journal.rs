@@ -6,7 +6,7 @@
 //! files and folders that are the reproduction's own, and nothing else is ever deleted.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use anyhow::{Context, anyhow, bail};
 use corpus::PendingFile;
@@ -134,10 +134,11 @@ impl Journal {
 
     /// Notes that a part begins, or goes on where its fingerprint is the same.
     pub(super) fn begin(&mut self, part: &str, fingerprint: &str, outputs: Vec<String>) {
-        let is_the_same = |entry: &Entry| entry.fingerprint == fingerprint;
-        let seconds = self
+        let goes_on =
+            |entry: &&Entry| entry.state == State::Begun && entry.fingerprint == fingerprint;
+        let (seconds, peak_rss_bytes) = self
             .entry(part)
-            .filter(|entry| is_the_same(entry) && entry.state == State::Begun)
+            .filter(goes_on)
             .map_or((0.0, None), |entry| (entry.seconds, entry.peak_rss_bytes));
         self.forget(part);
         self.parts.push(Entry {
@@ -145,8 +146,8 @@ impl Journal {
             fingerprint: fingerprint.to_owned(),
             state: State::Begun,
             outputs,
-            seconds: seconds.0,
-            peak_rss_bytes: seconds.1,
+            seconds,
+            peak_rss_bytes,
             result: Value::Null,
         });
     }
@@ -195,7 +196,7 @@ fn is_within(path: &str) -> bool {
 }
 
 /// Deletes a file or a folder; a link is deleted, and not what it leads to.
-fn remove(path: &PathBuf) -> anyhow::Result<()> {
+fn remove(path: &Path) -> anyhow::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Err(_) => return Ok(()),
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
