@@ -77,7 +77,7 @@ impl DataPart {
         tokenizer: &TokenizerIdentity,
     ) -> Result<Self, TrainError> {
         let inputs = DataInputs::of_one(path, tokenizer)?;
-        let input = inputs.used().next().expect("one that has no weight is used");
+        let input = &inputs.inputs()[0];
         if input.has_weighted_sources() {
             return Err(DataError::WeightedPart { path: path.to_owned() }.into());
         }
