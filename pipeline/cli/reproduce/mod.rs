@@ -6,6 +6,7 @@
 //! beforehand what it takes, and [`report`] afterwards what came of it.
 
 mod config;
+mod describe;
 mod estimate;
 mod facts;
 mod folder;
@@ -70,7 +71,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
-    /// The experiment (TOML); see configs/reproduce.
+    /// The experiment (TOML); see configs/reproduce. Its name is what the file is called, and a
+    /// folder holds one experiment.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
