@@ -133,7 +133,7 @@ pub(crate) fn run(
     if args.dry_run {
         let parts = Parts { config, inputs: &inputs, out: &out };
         let plan = Plan::of(&name, &parts, &earlier, &estimate)?;
-        ResolvedConfig::of(&resolved)?.print(&plan, global)?;
+        ResolvedConfig::of(&resolved)?.print_as(&plan, &plan.text(), global)?;
         if let Some(refusal) = refusal(&name, &inputs, &estimate) {
             warn!("the run would be refused: {refusal}");
         }
