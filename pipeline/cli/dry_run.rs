@@ -48,8 +48,21 @@ impl ResolvedConfig {
         if global.json {
             return output::json(&DryRun { plan, resolved: self });
         }
-        let plan = serde_json::to_value(plan).context("cannot show the plan")?;
-        output::text(&format!("{}\nPLAN\n\n{}", self.to_toml(), plan_table(&plan)))
+        let value = serde_json::to_value(plan).context("cannot show the plan")?;
+        self.print_as(plan, &plan_table(&value), global)
+    }
+
+    /// Prints the configuration and `plan`, as JSON or as the text that is made of it.
+    pub(crate) fn print_as(
+        &self,
+        plan: &impl Serialize,
+        text: &str,
+        global: &GlobalArgs,
+    ) -> anyhow::Result<()> {
+        if global.json {
+            return output::json(&DryRun { plan, resolved: self });
+        }
+        output::text(&format!("{}\nPLAN\n\n{text}", self.to_toml()))
     }
 
     /// The configuration as TOML, the origin of each value to its right.

@@ -26,6 +26,14 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text(&serde_json::to_string_pretty(value).context("cannot write the result as JSON")?)
 }
 
+/// Writes a file, whole or not at all, in place of one that is there.
+pub(crate) fn file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut file = PendingFile::replace(path)?;
+    file.write(|file| file.write_all(bytes))?;
+    file.sync()?;
+    Ok(file.commit()?)
+}
+
 /// A JSON file that appears under its name when it is whole.
 #[derive(Debug)]
 pub(crate) struct ReportFile {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::signals::names;
 use super::{tiny_corpus, tiny_run};
-use crate::support::{Dir, Run, lines_of, pipeline_in, read_json};
+use crate::support::{Dir, Run, lines_of, pipeline_in, program, read_json};
 
 fn eval(dir: &Dir, more: &str) -> Run {
     let task = "--task wikitext103 --data test.tokens --set overlap=4";
@@ -51,6 +51,26 @@ fn a_report_is_written_whole_and_never_over_another_unasked() {
     let before = names(&dir);
     eval(&dir, "--out other.json --overlap 100").refused(2, "overlap");
     assert_eq!(names(&dir), before);
+}
+
+#[test]
+fn a_report_that_cannot_be_printed_is_written_all_the_same() {
+    let full = "/dev/full";
+    if !std::path::Path::new(full).exists() {
+        eprintln!("skipped: this system has no {full}");
+        return;
+    }
+    let dir = tiny_run();
+    let line = "eval --checkpoint run --task wikitext103 --data test.tokens --set overlap=4 \
+                --out report.json";
+    let mut command = program();
+    command.current_dir(dir.path("")).args(line.split_whitespace());
+    let output = command.stdout(fs::File::create(full).unwrap()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("cannot write to standard output"), "{told}");
+    let report = read_json(&dir.path("report.json"));
+    assert!(report["results"][0]["metrics"]["word_perplexity"].is_number());
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::signals::{Ended, PATIENCE, Running, names};
+use super::signals::{PATIENCE, names};
 use super::tiny_run;
-use crate::support::{Dir, pipeline_in, program, read_json, words};
+use crate::support::{Dir, Ended, Running, pipeline_in, program, read_json, words};
 
 const EVAL: &str = "eval --checkpoint run --task wikitext103 --data long.tokens --overlap 1";
 

@@ -2,79 +2,15 @@
 //! nothing half done.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{jsonl, tiny_corpus, tiny_run};
-use crate::support::{Dir, pipeline_in, program, sparse_shard, words};
+use crate::support::{Dir, Running, pipeline_in, program, sparse_shard, words};
 
 /// The time in which a command has to end after a signal, beyond the work at hand.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A command at work.
-pub(super) struct Running {
-    child: Child,
-    messages: BufReader<ChildStderr>,
-    seen: String,
-}
-
-/// How a command ended.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-    pub(super) after: Duration,
-}
-
-impl Running {
-    pub(super) fn start(dir: &Dir, line: &str) -> Self {
-        let mut command = program();
-        command.current_dir(dir.path("")).args(line.split_whitespace());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let messages = BufReader::new(child.stderr.take().unwrap());
-        Self { child, messages, seen: String::new() }
-    }
-
-    /// Reads messages until one holds `part`.
-    pub(super) fn until(&mut self, part: &str) {
-        loop {
-            let mut line = String::new();
-            let length = self.messages.read_line(&mut line).unwrap();
-            self.seen.push_str(&line);
-            assert!(length > 0, "ended before {part:?}:\n{}", self.seen);
-            if line.contains(part) {
-                return;
-            }
-        }
-    }
-
-    /// Waits until `is_so`, which something that the command does makes true.
-    pub(super) fn while_not(&mut self, is_so: impl Fn() -> bool) {
-        while !is_so() {
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() || is_so(), "ended too early: {ended:?}");
-            std::thread::yield_now();
-        }
-    }
-
-    pub(super) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("sh").args(["-c", "kill -$0 $1", name, &pid]).status().unwrap().success()
-        );
-    }
-
-    pub(super) fn end(mut self) -> Ended {
-        let began = Instant::now();
-        self.messages.read_to_string(&mut self.seen).unwrap();
-        let mut stdout = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-        let status = self.child.wait().unwrap();
-        Ended { status, stdout, stderr: self.seen, after: began.elapsed() }
-    }
-}
 
 /// The names in a folder.
 pub(super) fn names(dir: &Dir) -> Vec<String> {

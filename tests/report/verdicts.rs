@@ -117,7 +117,8 @@ fn at_paper_scale(word_perplexity: f64, strict_accuracy: f64) -> Reproduction {
     let mut ours: Size = size("ours", 24, 1_024, 354_871_296, 2);
     ours.paper_row = Some("355M".to_owned());
     ours.training.tokens = 157_286_400_000;
-    ours.wikitext103.as_mut().unwrap().word_perplexity = word_perplexity;
+    let score = ours.wikitext103.as_mut().unwrap();
+    (score.word_perplexity, score.window, score.overlap) = (word_perplexity, 1_024, 32);
     ours.lambada.as_mut().unwrap().strict_accuracy = strict_accuracy;
     found.sizes = vec![ours];
     found
@@ -129,7 +130,7 @@ fn a_smaller_model_reproduces_nothing_however_good_it_is() {
     found.sizes[0].wikitext103.as_mut().unwrap().word_perplexity = 5.0;
     let report = ReproductionReport::of(found);
     let comparison = comparison(&report, "355M", Metric::WordPerplexity);
-    let Outcome::NotAtThisScale { times_parameters, times_tokens, published_test_set } =
+    let Outcome::NotAtThisScale { times_parameters, times_tokens, published_test_set, .. } =
         comparison.outcome
     else {
         panic!("{comparison:?}");
@@ -166,10 +167,78 @@ fn another_test_set_reproduces_nothing() {
         Outcome::NotAtThisScale {
             times_parameters: None,
             times_tokens: None,
-            published_test_set: false
+            published_test_set: false,
+            whole_test_set: true,
+            paper_windows: true,
         }
     );
     assert_eq!(comparison(&report, "355M", Metric::StrictAccuracy).outcome, Outcome::Reproduced);
+}
+
+#[test]
+fn a_bigger_model_that_is_better_reproduces_no_smaller_row() {
+    let mut found = at_paper_scale(10.0, 0.7);
+    let ours = &mut found.sizes[0];
+    (ours.paper_row, ours.parameters) = (Some("8.3B".to_owned()), 8_314_143_744);
+    let report = ReproductionReport::of(found.clone());
+    for row in ["355M", "2.5B"] {
+        let comparison = comparison(&report, row, Metric::WordPerplexity);
+        assert_eq!((comparison.outcome, &comparison.size), (Outcome::NotMeasured, &None), "{row}");
+    }
+    assert_eq!(comparison(&report, "8.3B", Metric::WordPerplexity).outcome, Outcome::Reproduced);
+    // Nor does one that was put beside the row on purpose.
+    found.sizes[0].paper_row = Some("355M".to_owned());
+    let report = ReproductionReport::of(found);
+    let comparison = comparison(&report, "355M", Metric::StrictAccuracy);
+    assert!(matches!(comparison.outcome, Outcome::NotAtThisScale { times_tokens: None, .. }));
+    assert!(report.page().contains("ours has 23.4 times the parameters"));
+}
+
+#[test]
+fn a_part_of_a_test_set_or_other_windows_reproduce_nothing() {
+    type Change = fn(&mut Size);
+    let changes: [(Change, &str); 3] = [
+        (
+            |it| it.wikitext103.as_mut().unwrap().partial = true,
+            "only a part of the test set was scored",
+        ),
+        (|it| it.wikitext103.as_mut().unwrap().overlap = 1_024, "windows or their overlap"),
+        (|it| it.wikitext103.as_mut().unwrap().window = 512, "windows or their overlap"),
+    ];
+    for (change, reason) in changes {
+        let mut found = at_paper_scale(19.31, 0.4518);
+        change(&mut found.sizes[0]);
+        let report = ReproductionReport::of(found);
+        let outcome = |metric| comparison(&report, "355M", metric).outcome;
+        assert!(
+            matches!(outcome(Metric::WordPerplexity), Outcome::NotAtThisScale { .. }),
+            "{reason}"
+        );
+        assert_eq!(outcome(Metric::StrictAccuracy), Outcome::Reproduced, "{reason}");
+        assert!(report.page().contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn a_perplexity_beyond_all_numbers_is_told_and_not_compared() {
+    let mut found = reproduction();
+    found.sizes[2].lambada.as_mut().unwrap().target_perplexity = f64::INFINITY;
+    let report = ReproductionReport::of(found);
+    assert_eq!(trend(&report, Metric::TargetPerplexity).sizes, 2);
+    let told = "large: its target perplexity is beyond all numbers";
+    assert!(report.cautions.iter().any(|it| it.contains(told)), "{:?}", report.cautions);
+    assert!(!report.csv().contains("inf"));
+    // As is one that is a number, and more than that of a model that knows nothing.
+    let mut found = reproduction();
+    found.sizes[0].lambada.as_mut().unwrap().target_perplexity = 7_023_588.0;
+    let cautions = ReproductionReport::of(found).cautions;
+    let told = "small: a target perplexity of 7,023,588 is worse than the 929,848";
+    assert!(cautions.iter().any(|it| it.contains(told)), "{cautions:?}");
+    assert!(ReproductionReport::of(reproduction()).cautions.is_empty());
+    // JSON has no infinity, and gives it back all the same.
+    let again: ReproductionReport =
+        serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(again, report);
 }
 
 #[test]

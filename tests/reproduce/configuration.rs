@@ -48,6 +48,8 @@ fn a_mistake_is_told_with_its_line_or_its_flag() {
         ("limits.max_days=0", "limits.max_days = 0: must be above 0"),
         ("contamination.ngram_words=[]", "contamination.ngram_words = []"),
         ("eval.overlap=33", "overlap = 33"),
+        ("data.decontamination.title={}", "title"),
+        ("data.near_duplicates.threshold=2.0", "near_duplicates.threshold = 2"),
         ("eval.tensor_parallel_size=3", "cannot be split over --tp 3"),
         ("train.batch.micro_batch_size=3", "micro_batch_size"),
         ("train.schedule.train_steps=0", "expected a whole number of at least 1"),

@@ -106,6 +106,17 @@ fn the_dry_run_of_the_tiny_table_shows_its_parts_and_what_it_takes() {
         let line = run.stdout.lines().find(|line| line.trim_start().starts_with(part));
         assert!(line.is_some_and(|line| line.ends_with("to do")), "{part}: {}", run.stdout);
     }
+    // In words: no names of keys, and no number without its unit.
+    assert!(!run.stdout.contains("flops per second"), "{}", run.stdout);
+    let line = |start: &str| {
+        let lines = run.stdout.lines().filter(|line| line.starts_with(start));
+        lines.last().unwrap_or_else(|| panic!("{start}: {}", run.stdout)).to_owned()
+    };
+    let large = line("large ");
+    assert!(large.contains("17,682,432") && large.contains("1,638,400"), "{large}");
+    assert!(line("train.large ").contains("17,682,432 parameters, 1,600 steps"));
+    assert!(line("memory ").contains("MiB at most for training"));
+    assert!(line("time ").contains("GFLOP/s; limits.max_days is 1"));
     assert!(!dir.path("table3-tiny-out").exists());
     let json = reproduce(&dir, "table3-tiny.toml", "--dry-run --text text --json").success().json();
     let sizes = json["sizes"].as_array().unwrap();

@@ -1,11 +1,9 @@
 //! What is done again, and from where.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
 
 use super::{LINE, PARTS, all_but, content, kept, losses, micro, reproduced};
-use crate::support::{Dir, Run, pipeline_in, program, read_json, words};
+use crate::support::{Running, pipeline_in, read_json, words};
 
 #[test]
 fn a_changed_evaluation_is_done_again_and_nothing_else() {
@@ -98,48 +96,6 @@ fn an_output_that_is_gone_is_made_again_and_is_the_same() {
     assert_eq!(scores.len(), content(&dir.path("out/eval")).len());
 }
 
-/// The reproduction at work.
-struct Running {
-    child: Child,
-    messages: BufReader<std::process::ChildStderr>,
-    seen: String,
-}
-
-impl Running {
-    fn start(dir: &Dir, line: &str) -> Self {
-        let mut command = program();
-        command.current_dir(dir.path("")).args(line.split_whitespace());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let messages = BufReader::new(child.stderr.take().unwrap());
-        Self { child, messages, seen: String::new() }
-    }
-
-    /// Reads messages until one holds `part`.
-    fn until(&mut self, part: &str) {
-        loop {
-            let mut line = String::new();
-            let length = self.messages.read_line(&mut line).unwrap();
-            self.seen.push_str(&line);
-            assert!(length > 0, "ended before {part:?}:\n{}", self.seen);
-            if line.contains(part) {
-                return;
-            }
-        }
-    }
-
-    fn signal(mut self, name: &str) -> Run {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("sh").args(["-c", "kill -$0 $1", name, &pid]).status().unwrap().success()
-        );
-        self.messages.read_to_string(&mut self.seen).unwrap();
-        let mut stdout = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-        let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        Run { code, stdout, stderr: self.seen }
-    }
-}
-
 #[test]
 fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
     let steps = "--set train.schedule.train_steps=600 --set train.validation.interval_steps=300";
@@ -150,8 +106,9 @@ fn a_training_that_a_signal_stops_goes_on_and_comes_to_the_same_end() {
     first.until("training: 600 steps");
     // The lock is held, and no other process may work there.
     pipeline_in(&dir, &line).refused(2, "another process is reproducing into out");
-    let stopped = first.signal("TERM");
-    assert_eq!(stopped.code, 75, "{}", stopped.stderr);
+    first.signal("TERM");
+    let stopped = first.end();
+    assert_eq!(stopped.status.code(), Some(75), "{}", stopped.stderr);
     assert!(
         stopped.stderr.contains("stopped by a signal in the part train large: 6 of 10 parts"),
         "{}",

@@ -2,8 +2,10 @@
 
 use std::fs;
 
-use super::{LINE, PARTS, content, kept, micro, reproduced};
-use crate::support::{pipeline_in, read_json};
+use serde_json::{Value, json};
+
+use super::{LINE, MICRO, PARTS, content, kept, micro, passage, reproduced};
+use crate::support::{pipeline_in, read_json, words};
 
 #[test]
 fn the_whole_road_runs_and_its_report_tells_every_step() {
@@ -109,6 +111,82 @@ fn test_files_that_are_named_are_used_and_nothing_is_held_out_for_them() {
     assert_eq!(report["test_sets"][0]["name"], "demo-wikitext");
     assert_eq!(report["test_sets"][1]["name"], "lambada");
     assert_eq!(report["text"]["held_out_documents"], 1);
+}
+
+/// A corpus of sources, whose records are not all fit to be read, is searched for the test sets as
+/// it is curated.
+#[test]
+fn a_corpus_of_sources_is_curated_and_searched_as_its_configuration_has_it() {
+    let dir = micro();
+    let record = |text: &str| format!("{}\n", json!({"body": text, "text": "not this"}));
+    let mut lines: Vec<String> = (0..12).map(|seed| record(&words(seed, 600))).collect();
+    // What holds a passage of LAMBADA goes, and a line that is no JSON is passed over.
+    lines.push(record(&format!("{} {}", words(40, 30), passage(900))));
+    lines.push("no JSON\n".to_owned());
+    dir.write("corpus/in.jsonl", lines.concat());
+    let source = "\
+[data]
+on_bad_line = \"skip\"
+
+[data.decontamination.ngram]
+ngram_words = 8
+
+[[data.source]]
+name = \"in\"
+paths = [\"in.jsonl\"]
+[data.source.jsonl]
+text_key = \"body\"
+
+[data.length]
+";
+    let config = MICRO.replace("[text]\nmax_bytes = 1_000_000\n", "");
+    dir.write("sources.toml", config.replace("[data.length]\n", source));
+    let line = "reproduce --config sources.toml --text corpus --out out --wikitext103 wiki.tokens \
+                --lambada lambada.jsonl";
+    let run = pipeline_in(&dir, line).success();
+    let report = read_json(&dir.path("out/report.json"));
+    assert_eq!(report["text"]["root"], "corpus");
+    assert_eq!(report["curation"]["documents_in"], 13, "{}", run.stderr);
+    let overlap = |state: &str| -> Value {
+        let overlaps = report["contamination"].as_array().unwrap();
+        let found = overlaps.iter().find(|it| it["test_set"] == "lambada" && it["corpus"] == state);
+        found.unwrap()["by_ngram"][1]["matched_positions"].clone()
+    };
+    // The words of the passage, its own alone, make 36 + 3 - 7 8-grams.
+    assert!(overlap("raw").as_u64().unwrap() >= 29, "{report}");
+    assert_eq!(overlap("curated"), 0);
+    assert!(kept(&run).is_empty());
+    assert_eq!(kept(&pipeline_in(&dir, line).success()), PARTS[1..]);
+}
+
+#[test]
+fn a_test_set_that_the_text_makes_no_more_is_told_and_its_old_score_is_not() {
+    let (dir, _) = reproduced();
+    for seed in 0..24 {
+        // No last word of a passage stands in it before.
+        let text = format!("# Document {seed}\n\n{}\n", words(seed + 200, 600));
+        dir.write(&format!("text/crate-{seed:02}/README.md"), text);
+    }
+    pipeline_in(&dir, LINE).success();
+    let report = read_json(&dir.path("out/report.json"));
+    assert_eq!(report["test_sets"].as_array().unwrap().len(), 1);
+    for size in report["sizes"].as_array().unwrap() {
+        assert_eq!(size["lambada"], Value::Null);
+    }
+    let cautions = report["cautions"].to_string();
+    assert!(cautions.contains("LAMBADA is left out"), "{cautions}");
+}
+
+#[test]
+fn a_test_file_in_the_folder_that_is_written_to_is_refused_and_stays() {
+    let (dir, _) = reproduced();
+    let own = "out/text/demo-wikitext.tokens";
+    let before = fs::read(dir.path(own)).unwrap();
+    for more in ["", "--overwrite"] {
+        pipeline_in(&dir, &format!("{LINE} --wikitext103 {own} {more}"))
+            .refused(2, "lies in the folder that --out names");
+    }
+    assert_eq!(fs::read(dir.path(own)).unwrap(), before);
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! What the tests of the program share: a folder of their own, the program itself, and small texts.
 
+mod running;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+pub(crate) use running::{Ended, Running};
 
 /// A temporary folder that vanishes with the value.
 pub(crate) struct Dir(tempfile::TempDir);

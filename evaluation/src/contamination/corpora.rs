@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use corpus::reader::{SourceFormat, Sources};
+use corpus::reader::{SourceConfig, SourceFormat, Sources};
 use corpus::shard::ShardReader;
 use corpus::test_set::source_of;
 use corpus::tokenizer::Tokenizer;
@@ -56,7 +56,7 @@ impl Corpus {
         observer: &dyn Observer,
     ) -> Result<Vec<Self>, EvalError> {
         let mut met = HashSet::new();
-        let mut corpora = Vec::with_capacity(plan.corpora.len());
+        let mut corpora = Vec::with_capacity(plan.corpora.len() + plan.sources.len());
         for path in &plan.corpora {
             let corpus = Self::open(path, plan, observer)?;
             for file in corpus.canonical_files() {
@@ -65,6 +65,10 @@ impl Corpus {
                 }
             }
             corpora.push(corpus);
+        }
+        // Sources may share a file, each with a text of its own under another key.
+        for source in &plan.sources {
+            corpora.push(Self::open_source(source.clone(), plan)?);
         }
         Ok(corpora)
     }
@@ -84,14 +88,18 @@ impl Corpus {
         if is_bare_shard(path) {
             return Err(EvalError::BareShard { path: path.to_owned() });
         }
-        let source = source_of(path, &plan.text_key)?;
+        Self::open_source(source_of(path, &plan.text_key)?, plan)
+    }
+
+    fn open_source(source: SourceConfig, plan: &ContaminationPlan) -> Result<Self, EvalError> {
+        let path = source.paths.first().cloned().unwrap_or_default();
         let form = match &source.format {
             SourceFormat::Jsonl(_) => "JSONL",
             SourceFormat::Parquet(_) => "Parquet",
             SourceFormat::Text(_) => "text",
         };
         let sources = Sources::open(&[source], plan.read_policy)?;
-        Ok(Self::Text(TextCorpus { path: path.to_owned(), sources, form }))
+        Ok(Self::Text(TextCorpus { path, sources, form }))
     }
 
     /// The path as it was given.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use corpus::reader::ReadPolicy;
+use corpus::reader::{ReadPolicy, SourceConfig};
 
 use crate::error::EvalError;
 
@@ -17,7 +17,7 @@ const PAPER_NGRAM_WORDS: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 pub const MAX_NGRAM_WORDS: usize = 100;
 
 /// What to look for, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ContaminationPlan {
     /// The test sets, a result for each: files, or folders or globs of them. JSONL and Parquet have
     /// an item a record, everything else is text in WikiText's form.
@@ -25,10 +25,15 @@ pub struct ContaminationPlan {
     /// The corpora, which together are what the test sets are looked for in: data folders, or files,
     /// folders and globs as the data stage reads them.
     pub corpora: Vec<PathBuf>,
+    /// Corpora whose form is not found but written down, as a curation has them. [`measure`] looks
+    /// in them and in `corpora` alike.
+    ///
+    /// [`measure`]: super::measure
+    pub sources: Vec<SourceConfig>,
     /// Words of an n-gram, in any order. Results begin with those of 8 words, or with the first
     /// where 8 is not among them.
     pub ngram_words: Vec<NonZeroUsize>,
-    /// Key of JSONL, or column of Parquet, that holds the text, in test sets and corpora.
+    /// Key of JSONL, or column of Parquet, that holds the text, in `test_sets` and `corpora`.
     pub text_key: String,
     /// What is done with records and files of the corpora that cannot be read. Those of test sets
     /// are errors.
@@ -42,6 +47,7 @@ impl ContaminationPlan {
         Self {
             test_sets,
             corpora,
+            sources: Vec::new(),
             ngram_words: vec![PAPER_NGRAM_WORDS],
             text_key: "text".to_owned(),
             read_policy: ReadPolicy::default(),
@@ -60,7 +66,7 @@ impl ContaminationPlan {
                 remedy: "name at least one with --data",
             });
         }
-        if self.corpora.is_empty() {
+        if self.corpora.is_empty() && self.sources.is_empty() {
             return Err(EvalError::NothingGiven {
                 what: "corpus",
                 remedy: "name a data folder, or files or folders of text, with --corpus",
@@ -80,6 +86,12 @@ impl ContaminationPlan {
                 problem: format!("is too long an n-gram; allowed: 1 to {MAX_NGRAM_WORDS} words"),
             }),
         }
+    }
+
+    /// The paths of all corpora, as they were given.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let written = self.sources.iter().flat_map(|source| &source.paths);
+        self.corpora.iter().chain(written).cloned().collect()
     }
 
     /// The numbers of words, ascending and each once.

@@ -267,7 +267,7 @@ fn settings(plan: &ContaminationPlan, test_set: &TestItems, ngram_words: usize) 
         },
         comparison: "exact, word by word",
         data: test_set.path.clone(),
-        corpora: plan.corpora.clone(),
+        corpora: plan.paths(),
         text_key: plan.text_key.clone(),
         on_bad_line: plan.read_policy.on_bad_line,
         on_bad_file: plan.read_policy.on_bad_file,

@@ -191,14 +191,12 @@ pub(crate) fn run(
         None => None,
     };
     let report = work.run(progress).map_err(failure)?;
-    // Printed before it is written: a disk that is full by now must not cost the numbers.
-    if global.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.to_string())?;
-    }
-    out.map_or(Ok(()), |file| file.finish(&report))?;
-    items.map_or(Ok(()), |file| file.finish(&report))?;
+    // Where one of the three cannot be written, it must not cost the others the numbers.
+    let printed =
+        if global.json { output::json(&report) } else { output::text(&report.to_string()) };
+    let written = out.map_or(Ok(()), |file| file.finish(&report));
+    let with_items = items.map_or(Ok(()), |file| file.finish(&report));
+    printed.and(written).and(with_items)?;
     Ok(ExitCode::SUCCESS)
 }
 

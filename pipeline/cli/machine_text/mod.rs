@@ -19,7 +19,7 @@ use anyhow::{Context, anyhow, bail};
 use corpus::reader::{
     Item, OnBadLine, ReadPolicy, SourceConfig, SourceFormat, Sources, TextTreeConfig,
 };
-use corpus::{CorpusError, Document, Observer, PendingFile, Unit};
+use corpus::{CorpusError, Document, Observer, Unit};
 use serde::Serialize;
 use tracing::info;
 use xxhash_rust::xxh3::xxh3_64;
@@ -27,6 +27,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::prose::Prose;
 use self::wikitext::{Article, article};
 use crate::exit::Usage;
+use crate::output;
 
 /// Names of the held-out test sets wherever they appear: they are not the benchmarks whose form they
 /// have.
@@ -190,7 +191,7 @@ pub(crate) fn prepare(
     // The test text first: by it a later demo knows this folder for its own.
     if let Some(path) = &text.wikitext {
         let articles = held_out.iter().map(|document| document.article.text.as_str());
-        write(path, articles.collect::<String>().as_bytes())?;
+        output::file(path, articles.collect::<String>().as_bytes())?;
     }
     if let Some(path) = &text.lambada {
         write_jsonl(path, passages.iter().map(|text| Record { id: None, text }))?;
@@ -236,6 +237,13 @@ fn read(
         match item? {
             Item::Document(document) | Item::Repaired(document, _) => {
                 num_bytes += document.text.len() as u64;
+                if num_bytes > max_bytes && documents.is_empty() {
+                    bail!(Usage(anyhow!(
+                        "{}: the first file has {num_bytes} bytes, and no more than {max_bytes} are \
+                         read: divide it, or raise the limit",
+                        document.provenance.file.display()
+                    )));
+                }
                 if num_bytes > max_bytes {
                     let megabytes = max_bytes as f64 / 1e6;
                     info!("{megabytes} MB of text are enough: the rest is not read");
@@ -315,13 +323,5 @@ fn write_jsonl<'a>(path: &Path, records: impl Iterator<Item = Record<'a>>) -> an
         serde_json::to_writer(&mut lines, &record)?;
         lines.push(b'\n');
     }
-    write(path, &lines)
-}
-
-/// Writes a file, whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let mut file = PendingFile::replace(path)?;
-    file.write(|file| file.write_all(bytes))?;
-    file.sync()?;
-    Ok(file.commit()?)
+    output::file(path, &lines)
 }

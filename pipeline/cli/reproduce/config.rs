@@ -284,6 +284,9 @@ impl ReproduceConfig {
         self.contamination.check()?;
         let vocabulary = tokenizer::open(&self.data.tokenizer).context("data.tokenizer")?;
         let vocabulary = NonZeroUsize::new(vocabulary.vocab_size());
+        // What is wrong with it does not depend on where the text and the test sets lie.
+        let data = self.curation_config(Path::new(""), vec![PathBuf::new()]);
+        data.validate().context("[data]")?;
         for size in &mut self.sizes {
             let section = size.gpt2_mut();
             section.vocab_size = section.vocab_size.or(vocabulary);

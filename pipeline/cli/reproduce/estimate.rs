@@ -18,8 +18,9 @@ use training::architecture::Architecture;
 use super::config::{ReproduceConfig, SizeSection};
 use super::inputs::{Inputs, TestFile};
 use super::journal::Journal;
-use super::parts::{Part, Parts};
-use super::{eval_task, report, speed};
+use super::parts::{DATA, Part, Parts, TEXT, name_of, run_of};
+use super::report::numerals::duration;
+use super::{eval_task, speed};
 
 /// Bytes of a parameter in a checkpoint: weight and Adam's two moments.
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 12;
@@ -47,8 +48,10 @@ pub(super) struct Estimate {
     pub(super) checkpoint_bytes: u64,
     /// ... and for the corpus with the stages of its curation.
     pub(super) corpus_bytes: u64,
-    /// Bytes of both that are there already.
+    /// Bytes that the folder takes already.
     pub(super) present_bytes: u64,
+    /// Disk that what is still to be done takes beyond what is there of it.
+    pub(super) needed_bytes: u64,
     /// Disk that is free; `None` where the system does not tell.
     pub(super) free_bytes: Option<u64>,
     /// Each size.
@@ -100,9 +103,21 @@ impl Estimate {
         let matrix_flops_per_second = speed::flops_per_second();
         let parts = Parts { config, inputs, out };
         let mut sizes = Vec::new();
+        let mut needed_bytes = 0_u64;
         for (index, size) in config.sizes.iter().enumerate() {
             let done = is_done(&parts, index, journal)?;
-            sizes.push(SizeEstimate::of(config, size, inputs, matrix_flops_per_second, done)?);
+            let size = SizeEstimate::of(config, size, inputs, matrix_flops_per_second, done)?;
+            if !done {
+                let present = bytes_below(&out.join(run_of(&size.name)));
+                let needed = checkpoints_of(config, &size).saturating_sub(present);
+                needed_bytes = needed_bytes.saturating_add(needed);
+            }
+            sizes.push(size);
+        }
+        if inputs.text.is_none() || !parts.is_done(Part::Corpus, journal)? {
+            let present = [TEXT, DATA].map(|folder| bytes_below(&out.join(folder)));
+            let needed = corpus_bytes(config).saturating_sub(present.iter().sum());
+            needed_bytes = needed_bytes.saturating_add(needed);
         }
         let mut estimate = Self {
             matrix_flops_per_second,
@@ -112,12 +127,19 @@ impl Estimate {
             checkpoint_bytes: sizes.iter().map(|it| checkpoints_of(config, it)).sum(),
             corpus_bytes: corpus_bytes(config),
             present_bytes: bytes_below(out),
+            needed_bytes,
             free_bytes: free_bytes(out),
             sizes,
             refusals: Vec::new(),
         };
         estimate.refusals = estimate.too_much(out);
         Ok(estimate)
+    }
+
+    /// The speed of this machine's matrix products, in words.
+    pub(super) fn speed(&self) -> String {
+        let giga = self.matrix_flops_per_second / 1e9;
+        if giga < 10.0 { format!("{giga:.1} GFLOP/s") } else { format!("{giga:.0} GFLOP/s") }
     }
 
     /// What of it is more than there is.
@@ -141,27 +163,27 @@ impl Estimate {
                 ),
             });
         }
-        let needed = self.checkpoint_bytes.saturating_add(self.corpus_bytes);
-        let needed = needed.saturating_sub(self.present_bytes);
-        if let Some(free) = self.free_bytes.filter(|&free| free < needed) {
+        if let Some(free) = self.free_bytes.filter(|&free| free < self.needed_bytes) {
             refusals.push(format!(
-                "disk: checkpoints take {} and the corpus with the stages of its curation {}, and \
-                 {} has {} free",
+                "disk: checkpoints take {} and the corpus with the stages of its curation {}, {} \
+                 of it beyond what is there, and {} has {} free",
                 HumanBytes(self.checkpoint_bytes),
                 HumanBytes(self.corpus_bytes),
+                HumanBytes(self.needed_bytes),
                 out.display(),
                 HumanBytes(free)
             ));
         }
         if self.days_at_least > self.max_days {
-            let flops: f64 = self.sizes.iter().map(|it| it.training_flops).sum();
-            let tokens = self.sizes.iter().map(|it| it.tokens).max().unwrap_or(0);
+            let to_do = || self.sizes.iter().filter(|it| !it.done);
+            let flops: f64 = to_do().map(|it| it.training_flops + it.evaluation_flops).sum();
+            let tokens = to_do().map(|it| it.tokens).max().unwrap_or(0);
             refusals.push(format!(
-                "time: {} tokens take {flops:.1e} floating-point operations, at least {} days at \
-                 the {:.0} GFLOP/s of this machine's matrix products, and limits.max_days is {}",
+                "time: {} tokens take {flops:.1e} floating-point operations, at least {} at the {} \
+                 of this machine's matrix products, and limits.max_days is {}",
                 HumanCount(tokens),
-                days(self.days_at_least),
-                self.matrix_flops_per_second / 1e9,
+                time(self.days_at_least),
+                self.speed(),
                 self.max_days
             ));
         }
@@ -208,8 +230,7 @@ fn is_done(parts: &Parts<'_>, size: usize, journal: &Journal) -> anyhow::Result<
         return Ok(false);
     }
     for part in parts.all(journal) {
-        let is_of_size = matches!(part, Part::Train(it) | Part::Eval(it, _) if it == size);
-        if is_of_size && !parts.is_done(part, journal)? {
+        if part.size() == Some(size) && !parts.is_done(part, journal)? {
             return Ok(false);
         }
     }
@@ -233,17 +254,10 @@ fn evaluation_flops_of(
         split_weights: None,
         tokenizer,
     };
-    let task: Task = eval_task(file.task, report_name(file.task), file.path.clone());
+    let task: Task = eval_task(file.task, name_of(file.task), file.path.clone());
     let plan = config.eval.clone().validate(PathBuf::new(), vec![task.clone()])?;
     let summary = task.summary(&identity, &plan).context("cannot use the test set")?;
     Ok(flops_per_token * summary.token_positions as f64)
-}
-
-fn report_name(task: report::Task) -> &'static str {
-    match task {
-        report::Task::WikiText103 => evaluation::wikitext103::NAME,
-        report::Task::Lambada => evaluation::lambada::NAME,
-    }
 }
 
 /// Disk that the checkpoints of a size take at the most, the one that is being written among them.
@@ -251,7 +265,12 @@ fn checkpoints_of(config: &ReproduceConfig, size: &SizeEstimate) -> u64 {
     let checkpoint = &config.train.checkpoint;
     let steps = config.train.schedule.train_steps.get();
     let saved = checkpoint.interval_steps.map_or(1, |interval| steps.div_ceil(interval.get()));
-    let kept = checkpoint.keep_last.map_or(saved, |kept| saved.min(kept.get() as u64));
+    let kept = match checkpoint.keep_last {
+        // How many minutes will make is not known.
+        Some(kept) if checkpoint.interval_minutes.is_some() => kept.get() as u64,
+        Some(kept) => saved.min(kept.get() as u64),
+        None => saved,
+    };
     let forever = checkpoint.keep_every.map_or(0, |every| steps / every.get());
     (kept + forever + 1)
         .saturating_mul(size.parameters.saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER))
@@ -290,7 +309,10 @@ fn bytes_below(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Days in whole numbers where they are many.
-fn days(days: f64) -> String {
-    if days >= 10.0 { HumanCount(days as u64).to_string() } else { format!("{days:.1}") }
+/// So many days in words: whole ones where they are many.
+pub(super) fn time(days: f64) -> String {
+    match days >= 10.0 {
+        true => format!("{} days", HumanCount(days as u64)),
+        false => duration(days * SECONDS_PER_DAY),
+    }
 }

@@ -39,7 +39,8 @@ pub(super) fn gather(
     let config = parts.config;
     let sizes = (0..config.sizes.len()).map(|size| size_of(parts, journal, size));
     let corpus = result(parts, journal, Part::Corpus)?;
-    let warnings = field::<Vec<String>>(corpus, "warnings")?;
+    let mut warnings = text_warnings(parts, journal)?;
+    warnings.extend(field::<Vec<String>>(corpus, "warnings")?);
     Ok(Reproduction {
         experiment: name.to_owned(),
         title: config.title.clone(),
@@ -134,6 +135,27 @@ fn text_of(parts: &Parts<'_>, journal: &Journal) -> anyhow::Result<Text> {
     })
 }
 
+/// What a reader should know of the text, where it was read into documents.
+fn text_warnings(parts: &Parts<'_>, journal: &Journal) -> anyhow::Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    let Some(TextInput::Documents { request, .. }) = &parts.inputs.text else {
+        return Ok(warnings);
+    };
+    let text = result(parts, journal, Part::Text)?;
+    let unreadable: u64 = field(text, "num_unreadable")?;
+    if unreadable > 0 {
+        warnings.push(format!("{unreadable} files of the text are no UTF-8 and were left out."));
+    }
+    if request.lambada && field::<u64>(text, "num_passages")? == 0 {
+        warnings.push(
+            "LAMBADA is left out: the text has no passage that ends in a word to guess, and \
+             --lambada names none."
+                .to_owned(),
+        );
+    }
+    Ok(warnings)
+}
+
 fn dropped(corpus: &Value) -> anyhow::Result<Vec<Dropped>> {
     let dropped: serde_json::Map<String, Value> = field(corpus, "dropped")?;
     let dropped = dropped.into_iter().map(|(reason, documents)| {
@@ -181,10 +203,14 @@ fn size_of(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<
     let section = &parts.config.sizes[size];
     let model = section.gpt2();
     let training = result(parts, journal, Part::Train(size))?;
-    let entries =
-        [Part::Train(size), Part::Eval(size, Task::WikiText103), Part::Eval(size, Task::Lambada)]
-            .map(|part| journal.entry(&parts.key(part)));
-    let scored = |task| journal.result(&parts.key(Part::Eval(size, task)));
+    let of_size = parts.all(journal).into_iter().filter(|part| part.size() == Some(size));
+    let of_size: Vec<_> = of_size.collect();
+    let entries = of_size.iter().filter_map(|&part| journal.entry(&parts.key(part)));
+    // The journal may still have a score on a test set that an earlier text was made into.
+    let scored = |task| {
+        let part = of_size.iter().find(|&&part| part == Part::Eval(size, task));
+        part.and_then(|&part| journal.result(&parts.key(part)))
+    };
     Ok(Size {
         name: section.name.clone(),
         paper_row: section.paper.clone(),
@@ -199,7 +225,7 @@ fn size_of(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<
         training: training_of(parts, journal, size)?,
         wikitext103: scored(Task::WikiText103).map(wikitext103).transpose()?,
         lambada: scored(Task::Lambada).map(lambada).transpose()?,
-        peak_rss_bytes: entries.into_iter().flatten().filter_map(|it| it.peak_rss_bytes).max(),
+        peak_rss_bytes: entries.filter_map(|it| it.peak_rss_bytes).max(),
     })
 }
 
@@ -277,7 +303,8 @@ fn lambada(score: &Value) -> anyhow::Result<Lambada> {
         last_token_accuracy: field(metrics, "last_token_accuracy")?,
         last_token_stderr: field(metrics, "last_token_stderr")?,
         // JSON has no infinity.
-        target_perplexity: field::<Option<f64>>(metrics, "target_perplexity")?.unwrap_or(f64::MAX),
+        target_perplexity: field::<Option<f64>>(metrics, "target_perplexity")?
+            .unwrap_or(f64::INFINITY),
         examples: field(counts, "examples")?,
         label_tokens: field(counts, "label_tokens")?,
         window: field(settings, "window")?,

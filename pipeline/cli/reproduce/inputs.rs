@@ -8,6 +8,7 @@ use corpus::{FileSummary, Observer};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::ReproduceConfig;
+use super::parts::name_of;
 use super::report::Task;
 use crate::exit::Usage;
 use crate::machine_text::{
@@ -122,32 +123,36 @@ impl Inputs {
     /// The test sets, those that were not named being in the folder `text`.
     pub(super) fn test_sets(&self, text: &Path) -> Vec<TestSet> {
         let sets = [
-            (Task::WikiText103, evaluation::wikitext103::NAME, WIKITEXT_NAME, WIKITEXT_FILE),
-            (Task::Lambada, evaluation::lambada::NAME, LAMBADA_NAME, LAMBADA_FILE),
+            (Task::WikiText103, WIKITEXT_NAME, WIKITEXT_FILE),
+            (Task::Lambada, LAMBADA_NAME, LAMBADA_FILE),
         ];
-        let sets = sets.into_iter().map(|(task, name, stand_in, file)| {
+        let sets = sets.into_iter().map(|(task, stand_in, file)| {
             match self.test_files.iter().find(|it| it.task == task) {
-                Some(given) => TestSet { task, name, path: given.path.clone() },
+                Some(given) => TestSet { task, name: name_of(task), path: given.path.clone() },
                 None => TestSet { task, name: stand_in, path: text.join(file) },
             }
         });
         sets.collect()
     }
 
-    /// Refuses a text that lies in the folder that is written to.
+    /// Refuses a text or a test file that lies in the folder that is written to, where a part that
+    /// is done again would delete it.
     pub(super) fn check_apart(&self, out: &Path) -> anyhow::Result<()> {
-        let path = match &self.text {
-            Some(TextInput::Documents { root, .. }) => &root.path,
-            Some(TextInput::Corpus { folder }) => folder,
-            None => return Ok(()),
-        };
-        if let (Ok(text), Ok(out)) = (path.canonicalize(), out.canonicalize())
-            && text.starts_with(&out)
-        {
-            bail!(Usage(anyhow!(
-                "--text {} lies in the folder that --out names, which is written to: choose another",
-                path.display()
-            )));
+        let text = self.text.as_ref().map(|text| match text {
+            TextInput::Documents { root, .. } => root.path.as_path(),
+            TextInput::Corpus { folder } => folder,
+        });
+        let test_files = self.test_files.iter().map(|file| (flag(file.task), file.path.as_path()));
+        for (flag, path) in text.map(|path| ("--text", path)).into_iter().chain(test_files) {
+            if let (Ok(input), Ok(out)) = (path.canonicalize(), out.canonicalize())
+                && input.starts_with(&out)
+            {
+                bail!(Usage(anyhow!(
+                    "{flag} {} lies in the folder that --out names, which is written to: choose \
+                     another",
+                    path.display()
+                )));
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! beforehand what it takes, and [`report`] afterwards what came of it.
 
 mod config;
+mod describe;
 mod estimate;
 mod facts;
 mod folder;
@@ -70,7 +71,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
-    /// The experiment (TOML); see configs/reproduce.
+    /// The experiment (TOML); see configs/reproduce. Its name is what the file is called, and a
+    /// folder holds one experiment.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
@@ -131,7 +133,7 @@ pub(crate) fn run(
     if args.dry_run {
         let parts = Parts { config, inputs: &inputs, out: &out };
         let plan = Plan::of(&name, &parts, &earlier, &estimate)?;
-        ResolvedConfig::of(&resolved)?.print(&plan, global)?;
+        ResolvedConfig::of(&resolved)?.print_as(&plan, &plan.text(), global)?;
         if let Some(refusal) = refusal(&name, &inputs, &estimate) {
             warn!("the run would be refused: {refusal}");
         }

@@ -54,6 +54,16 @@ pub(super) enum Part {
     Page,
 }
 
+impl Part {
+    /// The size that is trained or scored.
+    pub(super) fn size(self) -> Option<usize> {
+        match self {
+            Self::Train(size) | Self::Eval(size, _) => Some(size),
+            Self::Text | Self::Corpus | Self::Contamination | Self::Page => None,
+        }
+    }
+}
+
 /// All that says what the parts of a reproduction are.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
@@ -320,11 +330,11 @@ impl Parts<'_> {
     }
 }
 
-/// What a task is called in keys and names of files.
+/// What a task is called in keys, names of files, and where its benchmark is scored.
 pub(super) fn name_of(task: Task) -> &'static str {
     match task {
-        Task::WikiText103 => "wikitext103",
-        Task::Lambada => "lambada",
+        Task::WikiText103 => evaluation::wikitext103::NAME,
+        Task::Lambada => evaluation::lambada::NAME,
     }
 }
 

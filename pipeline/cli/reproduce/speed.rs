@@ -4,28 +4,38 @@ use std::time::{Duration, Instant};
 
 use training::backend::cpu::matrix::{Matrix, Write, multiply};
 
-/// Rows and columns of the matrices: large enough that all threads have work.
-const SIZE: usize = 1_024;
+/// Rows and columns of the matrices: small enough to be multiplied while other programs that the
+/// cores are shared with wait, ...
+const SMALL: usize = 384;
+/// ... and large enough that many threads have work.
+const LARGE: usize = 1_024;
 
-/// How long is measured, beyond a first product that starts the threads.
-const TIME: Duration = Duration::from_millis(400);
+/// How long each of them is multiplied, once at least.
+const TIME: Duration = Duration::from_millis(200);
 
-/// Floating-point operations a second of the kernels of training, on all threads: the fastest
-/// product of those that a moment holds.
+/// Floating-point operations a second of the kernels of training, on all threads: those of the
+/// fastest product that a moment holds, so that a machine that is busy now is not taken for a slow
+/// one.
 pub(super) fn flops_per_second() -> f64 {
-    let [left, right] = [0.5_f32, 0.25].map(|value| vec![value; SIZE * SIZE]);
-    let mut output = vec![0.0; SIZE * SIZE];
-    let mut product = || {
+    let [left, right] = [0.5_f32, 0.25].map(|value| vec![value; LARGE * LARGE]);
+    let mut output = vec![0.0; LARGE * LARGE];
+    let mut product = |size: usize| {
+        let area = size * size;
+        let (left, right) = (Matrix::new(&left[..area], size), Matrix::new(&right[..area], size));
         let started = Instant::now();
-        let (left, right) = (Matrix::new(&left, SIZE), Matrix::new(&right, SIZE));
-        multiply(left, right, &mut output, Write::Replace);
-        started.elapsed()
+        multiply(left, right, &mut output[..area], Write::Replace);
+        2.0 * (size as f64).powi(3) / started.elapsed().as_secs_f64().max(1e-9)
     };
-    product();
-    let started = Instant::now();
-    let mut fastest = product();
-    while started.elapsed() < TIME {
-        fastest = fastest.min(product());
+    product(SMALL); // starts the threads
+    let mut fastest = 0.0_f64;
+    for size in [SMALL, LARGE] {
+        let started = Instant::now();
+        loop {
+            fastest = fastest.max(product(size));
+            if started.elapsed() > TIME {
+                break;
+            }
+        }
     }
-    2.0 * (SIZE as f64).powi(3) / fastest.as_secs_f64().max(1e-9)
+    fastest
 }

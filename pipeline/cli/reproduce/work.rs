@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
-use corpus::reader::ReadPolicy;
-use corpus::{CorpusError, Existing, FileSummary, Observer, PendingFile, machine};
+use corpus::{CorpusError, Existing, FileSummary, Observer, machine};
 use curation::{CurationError, curate};
 use evaluation::contamination::{ContaminationPlan, measure};
 use evaluation::{EvalError, PartialScores, evaluate};
@@ -23,9 +22,9 @@ use super::parts::{
 };
 use super::pulse::with_pulse;
 use super::report::{ReproductionReport, Task};
-
 use super::{eval_task, facts};
 use crate::machine_text;
+use crate::output;
 use crate::progress::Progress;
 
 /// A reproduction at work.
@@ -109,7 +108,7 @@ impl<'a> Work<'a> {
         self.clear(part, &fingerprint, label)?;
         self.journal.begin(&key, &fingerprint, self.parts.outputs(part));
         self.journal.write(self.parts.out)?;
-        info!("{label}: {}", self.describe(part));
+        info!("{label}: {}", self.parts.describe(part, &self.journal));
 
         machine::reset_peak_rss();
         let started = Instant::now();
@@ -160,31 +159,6 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
-    }
-
-    /// What a part is about to do.
-    fn describe(&self, part: Part) -> String {
-        let steps = self.parts.config.train.schedule.train_steps;
-        match part {
-            Part::Text => "reading text, and holding test sets out of it".to_owned(),
-            Part::Corpus => "dedup, with the test sets kept out".to_owned(),
-            Part::Contamination => "n-grams of the test sets in the corpus".to_owned(),
-            Part::Train(size) => {
-                let config = self.parts.config.train_config(&self.parts.config.sizes[size]);
-                let parameters = config.summary().map_or(0, |plan| plan.parameters);
-                format!(
-                    "{} parameters, {} steps",
-                    indicatif::HumanCount(parameters),
-                    indicatif::HumanCount(steps.get())
-                )
-            }
-            Part::Eval(_, task) => {
-                let sets = self.parts.test_sets(&self.journal);
-                let set = sets.iter().find(|it| it.task == task);
-                set.map_or_else(String::new, |set| format!("{} ({})", set.name, set.path.display()))
-            }
-            Part::Page => format!("{REPORT_FILE}, {CSV_FILE}, {PAGE_FILE}"),
-        }
     }
 
     fn make(&self, part: Part) -> anyhow::Result<Done> {
@@ -252,16 +226,17 @@ impl<'a> Work<'a> {
     fn contamination(&self) -> anyhow::Result<Done> {
         let sets = self.parts.test_sets(&self.journal);
         let sets: Vec<PathBuf> = sets.into_iter().map(|set| set.path).collect();
-        let data = &self.parts.config.data;
         let mut result = Map::new();
-        for (state, corpora) in [("raw", self.raw_files()?), ("curated", vec![self.out(DATA)])] {
+        // The raw corpus is what the curation reads, read as it reads it.
+        let config = self.parts.config.curation_config(&self.text_folder()?, sets.clone());
+        let raw = config.validate().context("[data]")?;
+        let corpora =
+            [("raw", raw.sources, Vec::new()), ("curated", Vec::new(), vec![self.out(DATA)])];
+        for (state, sources, corpora) in corpora {
             let plan = ContaminationPlan {
+                sources,
+                read_policy: raw.read_policy,
                 ngram_words: self.parts.config.contamination.ngram_words.clone(),
-                // What the curation passes over is no corpus.
-                read_policy: ReadPolicy {
-                    on_bad_line: data.on_bad_line,
-                    on_bad_file: data.on_bad_file,
-                },
                 ..ContaminationPlan::new(sets.clone(), corpora)
             };
             let report = measure(&plan, None, self.progress)
@@ -271,12 +246,6 @@ impl<'a> Work<'a> {
         let result = Value::Object(result);
         write_json(&self.out(CONTAMINATION_FILE), &result)?;
         Ok(Done::With(result))
-    }
-
-    /// The files of the corpus before it was curated.
-    fn raw_files(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let config = self.parts.config.curation_config(&self.text_folder()?, Vec::new());
-        Ok(config.sources.into_iter().flat_map(|source| source.paths).collect())
     }
 
     /// Trains a size, from its newest checkpoint on where it has one.
@@ -325,8 +294,8 @@ impl<'a> Work<'a> {
         let found = facts::gather(&self.parts, &self.journal, self.name, &self.done_now)?;
         let report = ReproductionReport::of(found);
         write_json(&self.out(REPORT_FILE), &report)?;
-        write(&self.out(CSV_FILE), &report.csv())?;
-        write(&self.out(PAGE_FILE), &report.page())?;
+        output::file(&self.out(CSV_FILE), report.csv().as_bytes())?;
+        output::file(&self.out(PAGE_FILE), report.page().as_bytes())?;
         info!("the page: {}", self.out(PAGE_FILE).display());
         Ok(Done::With(json!({})))
     }
@@ -364,13 +333,5 @@ fn create_parent(path: &Path) -> anyhow::Result<()> {
 /// Writes `value` as JSON, whole or not at all.
 fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value).context("cannot write the result as JSON")?;
-    write(path, &format!("{text}\n"))
-}
-
-/// Writes a text, whole or not at all.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = PendingFile::replace(path)?;
-    file.write(|file| file.write_all(text.as_bytes()))?;
-    file.sync()?;
-    Ok(file.commit()?)
+    output::file(path, format!("{text}\n").as_bytes())
 }

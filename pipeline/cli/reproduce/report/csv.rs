@@ -74,7 +74,9 @@ const COLUMNS: &[Column] = &[
     }),
     ("lambada_strict_stderr", |_, row| text(row.lambada()?.strict_stderr)),
     ("lambada_last_token_accuracy", |_, row| text(row.lambada()?.last_token_accuracy)),
-    ("lambada_target_perplexity", |_, row| text(row.lambada()?.target_perplexity)),
+    ("lambada_target_perplexity", |_, row| {
+        text(Some(row.lambada()?.target_perplexity).filter(|it| it.is_finite())?)
+    }),
     ("lambada_examples", |_, row| text(row.lambada()?.examples)),
     ("lambada_protocol", |_, row| text(&row.lambada()?.protocol)),
     ("lambada_published", |report, row| row.lambada().and(report.published(Task::Lambada))),

@@ -3,7 +3,7 @@
 //! Plain data: counts are of what was done, absent is `None`, and no number is derived here that
 //! another one determines.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::curve::CurvePoint;
@@ -178,7 +178,7 @@ pub(crate) struct Size {
     pub(crate) paper_row: Option<String>,
     /// Its sizes.
     pub(crate) model: ModelShape,
-    /// Parameters, as the paper counts them: without position padding, tied embeddings once.
+    /// Parameters, tied embeddings once, without the rows that pad the vocabulary.
     pub(crate) parameters: u64,
     /// How it was trained.
     pub(crate) training: Training,
@@ -280,7 +280,9 @@ pub(crate) struct Lambada {
     pub(crate) last_token_accuracy: f64,
     /// Its standard error.
     pub(crate) last_token_stderr: f64,
-    /// `exp` of the mean negative log-likelihood of a last word.
+    /// `exp` of the mean negative log-likelihood of a last word; infinite, and `null` in JSON, where
+    /// it is beyond all numbers.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub(crate) target_perplexity: f64,
     /// Examples scored.
     pub(crate) examples: u64,
@@ -317,6 +319,11 @@ pub(crate) enum PartState {
     Kept,
     /// Not done.
     Missing,
+}
+
+/// A number of which JSON has `null` where it is infinite.
+fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 /// How much of a score there is.

@@ -7,7 +7,7 @@ use super::verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
 
 impl Task {
     /// The benchmark's name.
-    pub(super) fn benchmark(self) -> &'static str {
+    pub(crate) fn benchmark(self) -> &'static str {
         match self {
             Self::WikiText103 => "WikiText103",
             Self::Lambada => "LAMBADA",
@@ -103,6 +103,22 @@ impl Reproduction {
                     size.name,
                     perplexity(score.token_perplexity),
                     grouped(size.model.vocab_size as u64)
+                ));
+            }
+            let Some(score) = &size.lambada else { continue };
+            let uniform = score.uniform_target_perplexity(size.model.vocab_size);
+            if score.target_perplexity.is_infinite() {
+                cautions.push(format!(
+                    "{}: its target perplexity is beyond all numbers, so it stands in no comparison.",
+                    size.name
+                ));
+            } else if score.target_perplexity > uniform {
+                cautions.push(format!(
+                    "{}: a target perplexity of {} is worse than the {} of guessing among all tokens \
+                     alike.",
+                    size.name,
+                    perplexity(score.target_perplexity),
+                    perplexity(uniform)
                 ));
             }
         }
@@ -292,8 +308,13 @@ impl Comparison {
     /// What the outcome rests on, as the end of a sentence.
     pub(super) fn reason(&self) -> String {
         let size = self.size.as_deref().unwrap_or("no size");
-        let Outcome::NotAtThisScale { times_parameters, times_tokens, published_test_set } =
-            self.outcome
+        let Outcome::NotAtThisScale {
+            times_parameters,
+            times_tokens,
+            published_test_set,
+            whole_test_set,
+            paper_windows,
+        } = self.outcome
         else {
             return match self.outcome {
                 Outcome::Reproduced => {
@@ -304,22 +325,40 @@ impl Comparison {
             };
         };
         let mut reasons = Vec::new();
-        let fewer = |times: f64| format!("1/{}", rounded(times));
+        let share = |times: f64, what: &str| match times > 1.0 {
+            true => format!("1/{} of the {what}", rounded(times)),
+            false => format!("{} times the {what}", rounded(1.0 / times)),
+        };
         match (times_parameters, times_tokens) {
-            (Some(parameters), Some(tokens)) => reasons.push(format!(
-                "{size} has {} of the parameters and saw {} of the tokens, together smaller by a \
-                 factor of {}",
-                fewer(parameters),
-                fewer(tokens),
-                rounded(parameters * tokens)
-            )),
+            (Some(parameters), Some(tokens)) => {
+                let together = match parameters > 1.0 && tokens > 1.0 {
+                    true => {
+                        format!(
+                            ", together smaller by a factor of {}",
+                            rounded(parameters * tokens)
+                        )
+                    }
+                    false => String::new(),
+                };
+                reasons.push(format!(
+                    "{size} has {} and saw {}{together}",
+                    share(parameters, "parameters"),
+                    share(tokens, "tokens")
+                ));
+            }
             (Some(parameters), None) => {
-                reasons.push(format!("{size} has {} of the parameters", fewer(parameters)));
+                reasons.push(format!("{size} has {}", share(parameters, "parameters")));
             }
             (None, Some(tokens)) => {
-                reasons.push(format!("{size} saw {} of the tokens", fewer(tokens)));
+                reasons.push(format!("{size} saw {}", share(tokens, "tokens")));
             }
+            // Told where nothing else keeps the two apart: by it they differ least.
+            (None, None) if !paper_windows => reasons
+                .push("its windows or their overlap are not the paper's 1,024 and 32".to_owned()),
             (None, None) => {}
+        }
+        if !whole_test_set {
+            reasons.push("only a part of the test set was scored".to_owned());
         }
         if !published_test_set {
             reasons.push("the test set is not the published one".to_owned());

@@ -13,6 +13,10 @@ const TOLERANCE: f64 = 0.05;
 /// What counts as the same number of parameters or tokens: vocabularies are padded by the ranks.
 const SAME_SCALE: f64 = 1.02;
 
+/// Windows of the paper's WikiText103: tokens of one, and from one's start to the next's.
+const PAPER_WINDOW: usize = 1_024;
+const PAPER_OVERLAP: usize = 32;
+
 /// Standard errors by which two accuracies must differ to be called different: chance alone makes
 /// so great a difference once in twenty times.
 const STANDARD_ERRORS: f64 = 2.0;
@@ -83,7 +87,8 @@ pub(crate) struct Comparison {
     pub(crate) metric: Metric,
     /// The paper's value.
     pub(crate) paper_value: f64,
-    /// Name of our size: the one that stands beside the row, or the biggest.
+    /// Name of our size: the one that stands beside the row, or the biggest where it is no bigger
+    /// than the row.
     pub(crate) size: Option<String>,
     /// Our value.
     pub(crate) our_value: Option<f64>,
@@ -101,7 +106,7 @@ pub(crate) enum Outcome {
     Reproduced,
     /// At the paper's scale, our value is worse by more.
     NotReproduced,
-    /// The comparison is between different things: less was trained, or another test set asked.
+    /// The comparison is between different things: less was trained, or something else asked.
     NotAtThisScale {
         /// How many times as many parameters the paper's model has; `None` where as many.
         times_parameters: Option<f64>,
@@ -109,6 +114,10 @@ pub(crate) enum Outcome {
         times_tokens: Option<f64>,
         /// Whether our value is of the published test set.
         published_test_set: bool,
+        /// Whether our value is of the whole test set, and not of a part.
+        whole_test_set: bool,
+        /// Whether a prediction sees what it saw in the paper.
+        paper_windows: bool,
     },
     /// There is no value of ours.
     NotMeasured,
@@ -151,6 +160,27 @@ impl Metric {
 
     fn higher_is_better(self) -> bool {
         self == Self::StrictAccuracy
+    }
+
+    /// Whether the value of `size` is of all of its test set.
+    fn is_whole(self, size: &Size) -> bool {
+        !match self {
+            Self::ValidationLoss => false,
+            Self::WordPerplexity => size.wikitext103.as_ref().is_some_and(|it| it.partial),
+            Self::TargetPerplexity | Self::StrictAccuracy => {
+                size.lambada.as_ref().is_some_and(|it| it.partial)
+            }
+        }
+    }
+
+    /// Whether a text was cut into windows as in the paper; passages fit into one.
+    fn has_paper_windows(self, size: &Size) -> bool {
+        match (self, &size.wikitext103) {
+            (Self::WordPerplexity, Some(score)) => {
+                (score.window, score.overlap) == (PAPER_WINDOW, PAPER_OVERLAP)
+            }
+            _ => true,
+        }
     }
 
     /// Below this two values are not different.
@@ -221,10 +251,14 @@ impl Comparison {
     pub(crate) fn all(paper: &[PaperRow], sizes: &[Size], test_sets: &[TestSet]) -> Vec<Self> {
         let mut comparisons = Vec::new();
         for row in paper.iter().filter(|row| row.megatron) {
+            // A model beyond the row's size that stands beside another row says nothing of this one.
+            let is_no_bigger = |size: &&Size| {
+                row.parameters.is_some_and(|it| size.parameters as f64 <= it as f64 * SAME_SCALE)
+            };
             let size = sizes
                 .iter()
                 .find(|size| size.paper_row.as_ref() == Some(&row.name))
-                .or(sizes.last());
+                .or(sizes.last().filter(is_no_bigger));
             for (metric, task) in [
                 (Metric::WordPerplexity, Task::WikiText103),
                 (Metric::StrictAccuracy, Task::Lambada),
@@ -249,7 +283,7 @@ impl Comparison {
                 let times = |paper: Option<u64>, ours: u64| {
                     paper
                         .map(|paper| paper as f64 / ours.max(1) as f64)
-                        .filter(|&times| times > SAME_SCALE)
+                        .filter(|times| !(1.0 / SAME_SCALE..=SAME_SCALE).contains(times))
                 };
                 let times_parameters = times(row.parameters, size.parameters);
                 let times_tokens = times(row.tokens, size.training.tokens);
@@ -257,13 +291,18 @@ impl Comparison {
                     true => ours >= paper_value * (1.0 - TOLERANCE),
                     false => ours <= paper_value * (1.0 + TOLERANCE),
                 };
-                match (times_parameters, times_tokens, published_test_set, is_near) {
+                let whole_test_set = metric.is_whole(size);
+                let paper_windows = metric.has_paper_windows(size);
+                let is_alike = published_test_set && whole_test_set && paper_windows;
+                match (times_parameters, times_tokens, is_alike, is_near) {
                     (None, None, true, true) => Outcome::Reproduced,
                     (None, None, true, false) => Outcome::NotReproduced,
                     _ => Outcome::NotAtThisScale {
                         times_parameters,
                         times_tokens,
                         published_test_set,
+                        whole_test_set,
+                        paper_windows,
                     },
                 }
             }

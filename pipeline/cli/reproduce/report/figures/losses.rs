@@ -62,7 +62,7 @@ pub(crate) fn losses(report: &ReproductionReport) -> Option<Figure> {
         .filter_map(|it| Some(format!("{} {}", it.name, loss(it.training.validation_loss?))))
         .collect();
     let description = match ends.as_slice() {
-        [] => "Training loss falls with the tokens seen, one line for each size.".to_owned(),
+        [] => "One line for each size: its loss in training against the tokens seen.".to_owned(),
         ends => format!(
             "One line for each size: its loss in training against the tokens seen. Validation loss \
              at the end: {}.",

@@ -27,7 +27,10 @@ pub(crate) fn word_perplexity(report: &ReproductionReport) -> Option<Figure> {
             Some(Reference { y: row.word_perplexity?, label })
         })
         .collect();
-    let caption = if has_paper {
+    let caption = if has_paper && found.paper_scale {
+        "Both axes are logarithmic, lower is better. Filled: this run. Outlined: the paper, whose \
+         corpus cannot be had, only one made by its rules."
+    } else if has_paper {
         "Both axes are logarithmic, lower is better. Filled: this run. Outlined: the paper, whose \
          models were trained on other data, on more tokens, and see 1,024 of them at once: the two \
          lines show how far apart the scales are, not which program is better."
@@ -70,8 +73,12 @@ pub(crate) fn strict_accuracy(report: &ReproductionReport) -> Option<Figure> {
     if let [first, .., last] = values.as_slice()
         && papers.is_empty()
     {
+        let apart = match best < DRAWN_WITH_PAPER {
+            true => "far above this scale",
+            false => "which is another test set",
+        };
         caption.push_str(&format!(
-            " The paper's models reach {} to {} of LAMBADA, far above this scale.",
+            " The paper's models reach {} to {} of LAMBADA, {apart}.",
             percent(*first),
             percent(*last)
         ));
