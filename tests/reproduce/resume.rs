@@ -156,7 +156,8 @@ fn a_process_that_is_killed_leaves_what_the_next_goes_on_from() {
     let line = format!("{LINE} {steps} --set train.validation.interval_steps=300");
     let mut first = Running::start(&dir, &line);
     first.until("saved out/runs/small/checkpoints/step-");
-    assert_eq!(first.signal("KILL").code, -1);
+    first.signal("KILL");
+    assert_eq!(first.end().status.code(), None);
     let second = pipeline_in(&dir, &line).success();
     assert_eq!(kept(&second), PARTS[..3]);
     assert!(second.stderr.contains("resuming from out/runs/small"), "{}", second.stderr);
@@ -172,12 +173,10 @@ fn a_score_that_a_signal_stops_goes_on_from_what_is_scored() {
     let mut first = Running::start(&dir, &line);
     first.until("wikitext103: ");
     let scores = dir.path("out/eval/small.wikitext103.partial");
-    while !fs::metadata(&scores).is_ok_and(|file| file.len() > 1_000) {
-        std::thread::yield_now();
-        assert!(first.child.try_wait().unwrap().is_none(), "it ended before it was stopped");
-    }
-    let stopped = first.signal("INT");
-    assert_eq!(stopped.code, 75, "{}", stopped.stderr);
+    first.while_not(|| fs::metadata(&scores).is_ok_and(|file| file.len() > 1_000));
+    first.signal("INT");
+    let stopped = first.end();
+    assert_eq!(stopped.status.code(), Some(75), "{}", stopped.stderr);
     let second = pipeline_in(&dir, &line).success();
     assert_eq!(kept(&second), PARTS[..4]);
     assert!(second.stderr.contains("are scored already; going on from there"), "{}", second.stderr);
