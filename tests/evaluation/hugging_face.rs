@@ -101,7 +101,7 @@ fn a_folder_is_evaluated_as_it_is_and_named_for_what_it_is() {
     let folder = Folder::new(|_| {});
     let report = folder.report();
     assert_eq!(total_nll(&report), expected_total());
-    let settings = &measured(&report.results[0]).settings;
+    let settings = &measured(&report.results[0]).settings.scoring;
     assert_eq!(settings.checkpoint_kind, CheckpointKind::HuggingFace);
     assert_eq!((settings.checkpoint_step, &*settings.tokenizer), (None, "gpt2"));
     let json = serde_json::to_value(&report).unwrap();
@@ -134,7 +134,7 @@ fn the_tokenizers_files_are_found_in_both_forms() {
         }
         let report = folder.report();
         assert_eq!(total_nll(&report), expected_total());
-        assert_eq!(measured(&report.results[0]).settings.tokenizer, "gpt2");
+        assert_eq!(measured(&report.results[0]).settings.scoring.tokenizer, "gpt2");
     }
     // One that is not GPT-2's: without its last merge, the text has more tokens.
     let merges = &files.iter().find(|(name, _)| *name == "merges.txt").unwrap().1;
@@ -142,7 +142,7 @@ fn the_tokenizers_files_are_found_in_both_forms() {
     folder.write("model/merges.txt", fewer.join("\n"));
     let report = folder.report();
     let measured = measured(&report.results[0]);
-    assert!(measured.settings.tokenizer.ends_with("tokenizer.json"), "{measured:?}");
+    assert!(measured.settings.scoring.tokenizer.ends_with("tokenizer.json"), "{measured:?}");
     let mut gpt2 = evaluated(&narrow_gpt2(24), KeyedInit { seed: 5 }, 1);
     let with_all = run_on_text(made_text(), &mut gpt2, &plan(8, 1)).unwrap();
     assert!(measured.counts.tokens > super::measured(&with_all).counts.tokens);

@@ -236,7 +236,7 @@ fn a_limit_scores_the_first_examples_and_marks_the_result_partial() {
     let Measured { counts, settings, .. } = measured(&result);
     assert!(result.partial);
     assert_eq!((counts.examples, counts.examples_in_file, counts.label_tokens), (2, 4, 3));
-    assert_eq!(settings.common.limit, Some(2));
+    assert_eq!(settings.common.scoring.limit, Some(2));
 }
 
 #[test]
