@@ -48,7 +48,7 @@ pub mod windows;
 
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
-pub use evaluate::evaluate;
+pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};
 pub use items::{ArticleScore, ExampleScore, Items, PageScore};
 pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 pub use protocol::Protocol;

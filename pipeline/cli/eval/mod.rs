@@ -190,7 +190,7 @@ pub(crate) fn run(
         Some(path) => Some(ItemsFile::begin(path, args.overwrite)?),
         None => None,
     };
-    let report = work.run(progress).map_err(failure)?;
+    let (report, scores) = work.run(progress).map_err(failure)?;
     // Printed before it is written: a disk that is full by now must not cost the numbers.
     if global.json {
         output::json(&report)?;
@@ -199,6 +199,9 @@ pub(crate) fn run(
     }
     out.map_or(Ok(()), |file| file.finish(&report))?;
     items.map_or(Ok(()), |file| file.finish(&report))?;
+    if let Some(scores) = scores {
+        scores.forget();
+    }
     Ok(ExitCode::SUCCESS)
 }
 
