@@ -5,8 +5,8 @@
 //! drawn from 20,000 with the frequencies of a language, so that many short n-grams of the test set
 //! stand in the corpus too.
 //!
-//! *search* is the search alone, of texts in memory, on one thread; *measure* all that the task does,
-//! reading and parsing included, out of the system's cache. The medians of five rounds, and the
+//! *search* is the search alone, of texts in memory, on one thread; *measure* all that the task
+//! does, reading and parsing included, out of the system's cache. The medians of five rounds, and the
 //! slowest and fastest; beside them the median by the time that processors worked, of all threads
 //! together, which tells the cost where others use the machine too. Nothing is asserted.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -85,7 +85,9 @@ fn main() -> Result<(), Failure> {
             })?;
         }
     }
-    println!("peak of resident memory: {}", peak_memory().unwrap_or_default());
+    if let Some(bytes) = corpus::machine::peak_rss_bytes() {
+        println!("peak of resident memory: {} MB", bytes / 1_000_000);
+    }
     Ok(())
 }
 
@@ -221,11 +223,4 @@ fn made_corpus(folder: &Path) -> Result<PathBuf, Failure> {
     let path = folder.join("made.jsonl");
     fs::write(&path, lines)?;
     Ok(path)
-}
-
-/// The most memory that the process has held, as Linux tells it.
-fn peak_memory() -> Option<String> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    Some(line.trim_start_matches("VmHWM:").trim().to_owned())
 }

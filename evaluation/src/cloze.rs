@@ -12,8 +12,9 @@
 //! where a line end does, they differ. Contexts that are longer than the model sees lose their
 //! beginning.
 //!
-//! lm-evaluation-harness asks one question, in a third way: what stands behind the last *space*, with
-//! the tokens that it has when the whole text is encoded in one go ([`ClozeExample::lm_eval`]).
+//! lm-evaluation-harness asks one question, in a third way: what stands behind the last *space*,
+//! with the tokens that it has when the whole text is encoded in one go
+//! ([`ClozeExample::lm_eval`]).
 
 use std::fs;
 use std::ops::Range;
@@ -95,7 +96,8 @@ fn problem_of(reject: &Reject) -> String {
 
 /// The passage, if it has a last word and something before it.
 fn checked(passage: Document) -> Result<Document, EvalError> {
-    let problem = match passage.text.split_whitespace().take(2).count() {
+    let words = passage.text.split(is_space).filter(|word| !word.is_empty());
+    let problem = match words.take(2).count() {
         0 => "the text is empty",
         1 => "the text is one word, with no context to guess it from",
         _ => return Ok(passage),
@@ -112,8 +114,8 @@ fn checked(passage: Document) -> Result<Document, EvalError> {
 #[must_use]
 pub fn split_last_word(text: &str) -> (&str, &str) {
     let (context, word) =
-        text.trim_end().rsplit_once(char::is_whitespace).expect("checked: two words");
-    (context.trim(), word)
+        text.trim_end_matches(is_space).rsplit_once(is_space).expect("checked: two words");
+    (context.trim_matches(is_space), word)
 }
 
 impl ClozeExample {
@@ -128,7 +130,7 @@ impl ClozeExample {
         let mut strict = model.encode(context)?;
         let labels = model.encode(&format!(" {word}"))?;
         strict.extend(&labels);
-        let whole = model.encode(passage.text.trim_end())?;
+        let whole = model.encode(passage.text.trim_end_matches(is_space))?;
         Ok(Self {
             last_token: if whole == strict {
                 None
@@ -140,13 +142,14 @@ impl ClozeExample {
     }
 
     /// Encodes a passage that [`read`] gave as lm-evaluation-harness does: what stands behind the
-    /// last space is guessed, as the tokens by which the whole text is longer than its context. Where
-    /// no context is left, the token that ends documents is the context.
+    /// last space is guessed, as the tokens by which the whole text is longer than its context.
+    /// Where no context is left, the token that ends documents is the context.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new); also when nothing stands behind the last space, or nothing but white
-    /// space before it: no word would be guessed, or one from nothing.
+    /// space before it: no word would be guessed, or one from nothing; or when the tokenizer does
+    /// not tell the word from its context.
     pub fn lm_eval(passage: &Document, model: &ModelIdentity) -> Result<Self, EvalError> {
         let (context, word) = passage.text.rsplit_once(' ').unwrap_or(("", &passage.text));
         let (mut tokens, labels) = if context.is_empty() {
@@ -159,7 +162,7 @@ impl ClozeExample {
             let labels = whole.split_off(tokens.len().min(whole.len()));
             (tokens, labels)
         };
-        if tokens.is_empty() || labels.is_empty() || word.is_empty() {
+        if tokens.is_empty() || word.is_empty() {
             let problem = "the lm-eval protocol cuts the text at its last space, which leaves \
                            nothing on one side; remove spaces from the text's ends";
             return Err(EvalError::bad_example(&passage.provenance, problem.to_owned()));
@@ -177,12 +180,18 @@ impl Question {
         num_labels: usize,
         model: &ModelIdentity,
     ) -> Result<Self, EvalError> {
-        let seq_length = model.config.seq_length;
+        let (seq_length, num_tokens) = (model.config.seq_length, tokens.len());
         Self::new(tokens, num_labels, seq_length).ok_or_else(|| {
-            let problem = format!(
-                "the last word has {num_labels} tokens, too many for a model that sees \
-                 {seq_length}; leave the line out"
-            );
+            let problem = if num_labels == 0 || num_labels == num_tokens {
+                "the tokenizer does not tell the last word from what stands before it; leave the \
+                 line out"
+                    .to_owned()
+            } else {
+                format!(
+                    "the last word has {num_labels} tokens, too many for a model that sees \
+                     {seq_length}; leave the line out"
+                )
+            };
             EvalError::bad_example(&passage.provenance, problem)
         })
     }

@@ -142,13 +142,14 @@ pub enum EvalError {
     },
     /// A folder of weights has no tokenizer, and it cannot be told which is meant.
     #[error(
-        "{path}: neither tokenizer.json nor vocab.json and merges.txt there, and the vocabulary of \
+        "{}: neither tokenizer.json nor vocab.json and merges.txt there, and the vocabulary of \
          {vocab_size} tokens is not GPT-2's of 50257; put the tokenizer there, or import the folder \
-         with `pipeline checkpoint import --tokenizer`"
+         with `pipeline checkpoint import --tokenizer`",
+        path.display()
     )]
     UnknownTokenizer {
         /// The folder.
-        path: String,
+        path: PathBuf,
         /// Tokens of the model.
         vocab_size: usize,
     },
@@ -227,7 +228,11 @@ pub enum EvalError {
         path: PathBuf,
     },
     /// The file of scores could not be read or written.
-    #[error("cannot {action} {}", path.display())]
+    #[error(
+        "cannot {action} {}, which holds the scores so far; see to it that it can be read and \
+         written, or choose another --out",
+        path.display()
+    )]
     PartialIo {
         /// What was tried.
         action: &'static str,

@@ -8,6 +8,7 @@ use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
 use crate::model::{EvaluatedModel, ModelIdentity};
 use crate::report::{EvalReport, TaskResult};
+use crate::score_log::ScoreLog;
 use crate::scores_of::file_hash;
 use crate::summary::TaskSummary;
 
@@ -20,9 +21,25 @@ use crate::summary::TaskSummary;
 ///
 /// When the checkpoint or a test set cannot be read, a setting does not fit the model, the model
 /// fails or gives a loss that is no number, the place for partial scores holds something else, or
-/// `observer` asks to stop: [`EvalError::StoppedWithScores`] where another call can go on. Nothing is
-/// reported then.
+/// `observer` asks to stop: [`EvalError::StoppedWithScores`] where another call can go on. Nothing
+/// is reported then.
 pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, EvalError> {
+    let (report, scores) = evaluate_keeping_scores(plan, observer)?;
+    scores.forget();
+    Ok(report)
+}
+
+/// [`evaluate`] for who has yet to write the report down: the scores stay where they are kept until
+/// they are [forgotten](ScoresOnDisk::forget), so that a disk that has no room for the report does
+/// not cost them.
+///
+/// # Errors
+///
+/// As [`evaluate`].
+pub fn evaluate_keeping_scores(
+    plan: &EvalPlan,
+    observer: &dyn Observer,
+) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
     let mut model = EvaluatedModel::open(plan, observer)?;
     let ModelIdentity { checkpoint, kind, step, .. } = &model.identity;
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
@@ -35,8 +52,22 @@ pub fn evaluate(plan: &EvalPlan, observer: &dyn Observer) -> Result<EvalReport, 
             Err(error) => return Err(error),
         }
     }
-    model.end();
-    Ok(EvalReport { results })
+    Ok((EvalReport { results }, ScoresOnDisk(model.into_log())))
+}
+
+/// The scores of an evaluation that has ended, if they are kept. Dropped, they stay for another
+/// process.
+#[must_use = "scores that nobody forgets stay on disk"]
+#[derive(Debug)]
+pub struct ScoresOnDisk(Option<ScoreLog>);
+
+impl ScoresOnDisk {
+    /// Removes the file that holds them.
+    pub fn forget(self) {
+        if let Some(log) = self.0 {
+            log.remove();
+        }
+    }
 }
 
 impl Task {

@@ -15,7 +15,8 @@ pub(crate) trait Kept: Sized {
     fn read(record: Record, scored: usize) -> Option<Self>;
 }
 
-/// What is written down of a window. Losses are `f32`, which `f64` holds and JSON gives back exactly.
+/// What is written down of a window. Losses are `f32`, which `f64` holds and JSON gives back
+/// exactly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Record {

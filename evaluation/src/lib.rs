@@ -1,11 +1,11 @@
 //! The paper's benchmarks, each with its protocol.
 //!
 //! [`evaluate()`] is the stage: it opens a checkpoint and runs every [`Task`] of an [`EvalPlan`] on
-//! it. A task reads a test set, has a [`Scorer`](training::inference::Scorer) compute the loss of
-//! its tokens, and makes a [`TaskResult`] that states each number with the counts and the settings
-//! it depends on: perplexities of one model differ by tens of percent between protocols, so a
-//! number without its settings says nothing. Whose rules it follows is its [`Protocol`], and its parts
-//! are its [`Items`].
+//! it. A task reads a test set, has an [`EvaluatedModel`] compute the loss of its tokens, and makes
+//! a [`TaskResult`] that states each number with the counts and the settings it depends on:
+//! perplexities of one model differ by tens of percent between protocols, so a number without its
+//! settings says nothing. Whose rules a task follows is its [`Protocol`]; how every article or
+//! passage went are its [`Items`].
 //!
 //! | task | modules |
 //! |---|---|
@@ -14,7 +14,10 @@
 //! | loss on held-out documents | [`validation`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
-//! Scores are kept in a file until the evaluation has ended, so that one that was stopped goes on.
+//! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores [`batches`] of
+//! windows with it, and `score_log` keeps the scores in a file until the evaluation has ended, so
+//! that one that was stopped goes on: `scores_of` says which evaluation they belong to, and `kept`
+//! what is kept of a window.
 //!
 //! What a user writes is [`EvalConfig`]; what it means, [`EvalPlan`]. The result is an
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
@@ -31,6 +34,7 @@ mod items;
 mod kept;
 pub mod lambada;
 mod model;
+mod perplexity;
 mod protocol;
 mod report;
 mod score_log;
@@ -44,9 +48,9 @@ pub mod windows;
 
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
-pub use evaluate::evaluate;
+pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};
 pub use items::{ArticleScore, ExampleScore, Items, PageScore};
 pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
 pub use protocol::Protocol;
-pub use report::{EvalReport, Findings, Measured, TaskResult};
+pub use report::{EvalReport, Findings, Measured, ScoringSettings, TaskResult};
 pub use summary::{EvalSummary, TaskSummary};

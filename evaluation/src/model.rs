@@ -172,8 +172,8 @@ impl EvaluatedModel {
     ///
     /// # Errors
     ///
-    /// When the model fails or gives a loss that is no number, `observer` asks to stop, or the scores
-    /// that are kept are those of other windows.
+    /// When the model fails or gives a loss that is no number, `observer` asks to stop, or the
+    /// scores that are kept are those of other windows.
     pub fn score(
         &mut self,
         stage: &Stage<'_>,
@@ -268,11 +268,9 @@ impl EvaluatedModel {
         }
     }
 
-    /// Forgets the scores that are kept: the evaluation has ended.
-    pub(crate) fn end(self) {
-        if let Some(log) = self.log {
-            log.remove();
-        }
+    /// What holds the scores that are kept.
+    pub(crate) fn into_log(self) -> Option<ScoreLog> {
+        self.log
     }
 }
 
@@ -309,6 +307,7 @@ fn open_log(
         tasks: tasks.collect::<Result<_, _>>()?,
         tokenizer: identity.tokenizer.fingerprint(),
         model: weights.fingerprint(observer)?,
+        config: identity.config.clone(),
         checkpoint: identity.checkpoint.clone(),
     };
     match &plan.partial_scores {

@@ -5,13 +5,16 @@
 //! protocol.
 
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tracing::warn;
 
+use crate::config::EvalPlan;
 use crate::items::Items;
-use crate::model::ModelIdentity;
+use crate::model::{CheckpointKind, ModelIdentity};
 use crate::{contamination, lambada, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
@@ -31,7 +34,8 @@ pub struct TaskResult {
     pub measured: Measured,
     /// Whether a limit left windows or examples unscored: such a result compares with no other.
     pub partial: bool,
-    /// Wall time in seconds, from reading the test set to its last loss.
+    /// Wall time in seconds, from reading the test set to its last loss: of the process that ended
+    /// the evaluation, where earlier ones have scored a part.
     pub seconds: f64,
     /// What was found of each item; no part of the report's JSON. `None` for a task without items,
     /// and where a tokenizer that changes its text does not tell which tokens are whose.
@@ -50,6 +54,57 @@ pub struct Findings<M, C, S> {
     pub counts: C,
     /// How.
     pub settings: S,
+}
+
+/// What the numbers of every task that scores a model depend on, and where they come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoringSettings {
+    /// Tokens that a prediction can see at most: the model's `seq_length`. The paper's models have
+    /// 1024.
+    pub window: usize,
+    /// The model's tokenizer.
+    pub tokenizer: String,
+    /// Tokens of the model's vocabulary, without padding.
+    pub vocab_size: usize,
+    /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability and
+    /// are never predicted.
+    pub padded_vocabulary: &'static str,
+    /// The test set.
+    pub data: PathBuf,
+    /// The model's checkpoint.
+    pub checkpoint: PathBuf,
+    /// What the checkpoint is.
+    pub checkpoint_kind: CheckpointKind,
+    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
+    pub checkpoint_step: Option<u64>,
+    /// Ranks that shared each copy of the model.
+    pub tensor_parallel_size: usize,
+    /// Copies of the model that scored side by side.
+    pub data_parallel_size: usize,
+    /// Windows, examples or sequences per forward pass.
+    pub micro_batch_size: usize,
+    /// Windows, pages, examples or sequences after which scoring stopped, where that was asked for.
+    pub limit: Option<usize>,
+}
+
+impl ScoringSettings {
+    /// Those of a plan that has `model` score the test set `data`.
+    pub(crate) fn new(data: &Path, model: &ModelIdentity, plan: &EvalPlan) -> Self {
+        Self {
+            window: model.config.seq_length,
+            tokenizer: model.tokenizer.name().to_owned(),
+            vocab_size: model.config.vocab_size,
+            padded_vocabulary: "masked",
+            data: data.to_owned(),
+            checkpoint: model.checkpoint.clone(),
+            checkpoint_kind: model.kind,
+            checkpoint_step: model.step,
+            tensor_parallel_size: plan.tensor_parallel_size.get(),
+            data_parallel_size: plan.data_parallel_size.get(),
+            micro_batch_size: plan.micro_batch_size.get(),
+            limit: plan.limit.map(NonZeroUsize::get),
+        }
+    }
 }
 
 /// Protocol, metrics, counts and settings of a task's kind.

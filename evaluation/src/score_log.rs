@@ -1,24 +1,25 @@
 //! The scores of an evaluation that has not ended, in a file from which another process goes on.
 //!
 //! Scoring a long test takes hours, and everything after it seconds. So the scores of every batch
-//! are written down as they come, and whoever runs the same evaluation again takes them from there.
+//! are written down as they come, and who runs the same evaluation again takes them from there.
 //! Every window keeps its own, so that batches may be cut another way on continuing: the micro-batch
 //! size, the ranks, the copies and the limit may be other ones.
 //!
 //! # Format
 //!
 //! JSON Lines, of which each ends with a checksum of what stands before it in its line. The first
-//! says whose scores they are (a [`Header`]), each other one has the scores of a batch:
+//! says whose scores they are (a [`Header`]), each other one has the scores of a batch (a
+//! [`BatchLine`]):
 //!
 //! ```text
 //! {"task":0,"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
 //! ```
 //!
-//! A window stands there by the place of its task in the plan, its place in the stage, the hash of its tokens, and what is kept of it:
-//! loss and prediction of each scored position, or the sum of the losses. A last line without its
-//! end was cut off by a death and is dropped; any other line that does not read is an error. The
-//! file is gone when the evaluation has ended. A disk that is full does not end an evaluation: what
-//! it has no room for waits in memory.
+//! `task` is the place of the task in the plan. A window stands there by its place in the stage, the
+//! hash of its tokens, and what is kept of it: loss and prediction of each scored position, or the
+//! sum of the losses. A last line without its end was cut off by a death and is dropped; any other
+//! line that does not read is an error. The file is gone when the evaluation has ended. A disk that
+//! is full does not end an evaluation: what it has no room for waits in memory.
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -91,8 +92,8 @@ pub(crate) struct ScoreLog {
 }
 
 impl ScoreLog {
-    /// Opens the file at `path`, or makes it, for the scores of `scores_of`. With `replace`, one that
-    /// belongs to another evaluation or is damaged is begun anew.
+    /// Opens the file at `path`, or makes it, for the scores of `scores_of`. With `replace`, one
+    /// that belongs to another evaluation or is damaged is begun anew.
     ///
     /// Where none can be made, the evaluation goes on without: that is told.
     ///
@@ -128,12 +129,11 @@ impl ScoreLog {
         log.lock(&file)?;
         match log.read(&file, scores_of) {
             Ok(()) => {}
-            Err(fault @ (EvalError::PartialDamaged { .. } | EvalError::PartialOfOther { .. }))
-                if replace =>
-            {
-                warn!("{fault}: beginning anew");
-                (log.bytes, log.windows) = (0, 0);
-                log.found.clear();
+            Err(EvalError::PartialOfOther { difference, .. }) if replace => {
+                log.forget(&format!("its scores are those of another evaluation ({difference})"));
+            }
+            Err(EvalError::PartialDamaged { line, .. }) if replace => {
+                log.forget(&format!("its scores are damaged (line {line})"));
             }
             Err(fault) => return Err(fault),
         }
@@ -155,6 +155,13 @@ impl ScoreLog {
             log.push_line(&header, 0);
         }
         Ok(log)
+    }
+
+    /// Begins anew, without what was found.
+    fn forget(&mut self, reason: &str) {
+        warn!("{}: {reason}: beginning anew", self.path.display());
+        (self.bytes, self.windows) = (0, 0);
+        self.found.clear();
     }
 
     /// Where the file is.
@@ -208,7 +215,7 @@ impl ScoreLog {
         self.push_line(&line, count);
     }
 
-    /// Removes the file: the evaluation has ended.
+    /// Removes the file: the evaluation has ended, and its report is told.
     pub(crate) fn remove(mut self) {
         // Dropping it does the rest.
         self.waiting = (Vec::new(), 0);

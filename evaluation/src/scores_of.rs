@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use training::model::Gpt2Config;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::EvalError;
@@ -15,6 +16,8 @@ use crate::error::EvalError;
 pub(crate) struct ScoresOf {
     /// The hash of the weights.
     pub(crate) model: String,
+    /// The model's sizes, its activation and the like: equal weights make other numbers by others.
+    pub(crate) config: Gpt2Config,
     /// Where they were found, for the reader: weights that were moved are the same.
     pub(crate) checkpoint: PathBuf,
     /// The hash of the tokenizer.
@@ -32,6 +35,9 @@ impl ScoresOf {
                 "the checkpoint is {theirs} there and {ours} here, another model"
             ));
         }
+        if let Some(difference) = difference_of(&fields(&self.config), &fields(&theirs.config)) {
+            return Some(format!("the model's {difference}"));
+        }
         if self.tokenizer != theirs.tokenizer {
             return Some("the tokenizer is another one there".to_owned());
         }
@@ -42,19 +48,13 @@ impl ScoresOf {
         if there != here {
             return Some(format!("the task is {there} there and {here} here"));
         }
-        self.tasks.iter().zip(&theirs.tasks).find_map(|(ours, theirs)| {
-            let name =
-                ours.keys().chain(theirs.keys()).find(|&key| ours.get(key) != theirs.get(key));
-            name.map(|name| {
-                let (there, here) = (text(theirs.get(name)), text(ours.get(name)));
-                format!("{name} is {there} there and {here} here")
-            })
-        })
+        let mut tasks = self.tasks.iter().zip(&theirs.tasks);
+        tasks.find_map(|(ours, theirs)| difference_of(ours, theirs))
     }
 
     /// Eight hexadecimal digits by which it is told from most others.
     pub(crate) fn short_hash(&self) -> String {
-        let told = (&self.model, &self.tokenizer, &self.tasks);
+        let told = (&self.model, &self.config, &self.tokenizer, &self.tasks);
         let told = serde_json::to_vec(&told).expect("names and numbers");
         format!("{:032x}", xxh3_128(&told))[..8].to_owned()
     }
@@ -65,6 +65,21 @@ pub(crate) fn file_hash(path: &Path) -> Result<String, EvalError> {
     let bytes =
         fs::read(path).map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
     Ok(format!("{:032x}", xxh3_128(&bytes)))
+}
+
+/// The first field that differs, with both values.
+fn difference_of(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> Option<String> {
+    let mut names = ours.keys().chain(theirs.keys());
+    let name = names.find(|&name| ours.get(name) != theirs.get(name))?;
+    let (there, here) = (text(theirs.get(name)), text(ours.get(name)));
+    Some(format!("{name} is {there} there and {here} here"))
+}
+
+fn fields(config: &Gpt2Config) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("names and numbers"),
+    }
 }
 
 fn text(value: Option<&Value>) -> String {

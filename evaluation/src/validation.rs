@@ -8,7 +8,6 @@
 //! Attention and positions are not reset at the end of a document, and the token that ends it is
 //! predicted like any other, as in training.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -21,16 +20,13 @@ use training::inference::Window;
 use crate::config::EvalPlan;
 use crate::error::EvalError;
 use crate::kept::TotalLoss;
-use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
-use crate::report::{self, TaskResult};
+use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::perplexity::{MAX_MEAN_LOSS, is_capped, perplexity};
+use crate::report::{self, ScoringSettings, TaskResult};
 use crate::summary::TaskSummary;
 
 /// What reports call the task.
 pub const NAME: &str = "validation";
-
-/// Largest mean loss that a perplexity is computed from, as the original implementation prints it:
-/// perplexities end at `exp(20)`.
-const MAX_MEAN_LOSS: f64 = 20.0;
 
 /// Forward passes of every copy of the model whose tokens are in memory together.
 const PASSES_AT_A_TIME: usize = 64;
@@ -88,30 +84,11 @@ pub struct Settings {
     pub split_weights: SplitWeights,
     /// Who says so: `configuration`, `checkpoint` for the run that was trained, or `default`.
     pub split_weights_from: &'static str,
-    /// Tokens of a sequence: the model's `seq_length`.
-    pub window: usize,
-    /// The model's tokenizer.
-    pub tokenizer: String,
-    /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability.
-    pub padded_vocabulary: &'static str,
     /// Mean losses above this are cut for the perplexity.
     pub max_mean_loss: f64,
-    /// The data folder or shard.
-    pub data: PathBuf,
-    /// The model's checkpoint.
-    pub checkpoint: PathBuf,
-    /// What the checkpoint is.
-    pub checkpoint_kind: CheckpointKind,
-    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
-    pub checkpoint_step: Option<u64>,
-    /// Ranks that shared each copy of the model.
-    pub tensor_parallel_size: usize,
-    /// Copies of the model that scored side by side.
-    pub data_parallel_size: usize,
-    /// Sequences per forward pass.
-    pub micro_batch_size: usize,
-    /// Sequences after which scoring stopped, where that was asked for.
-    pub limit: Option<usize>,
+    /// The model, the data folder or shard, and how many sequences were scored at a time.
+    #[serde(flatten)]
+    pub scoring: ScoringSettings,
 }
 
 /// The weights of a division, and who says so.
@@ -153,6 +130,8 @@ impl Validation {
             counts,
             settings: self.settings(&model.identity, plan),
         };
+        let token_perplexity = measured.metrics.perplexity;
+        report::warn_if_worse_than_guessing(&self.name, token_perplexity, &model.identity);
         Ok(TaskResult {
             task: self.name.clone(),
             measured: report::Measured::Validation(measured),
@@ -256,18 +235,8 @@ impl Validation {
             split: self.part,
             split_weights: division.weights,
             split_weights_from: division.from,
-            window: model.config.seq_length,
-            tokenizer: model.tokenizer.name().to_owned(),
-            padded_vocabulary: "masked",
             max_mean_loss: MAX_MEAN_LOSS,
-            data: self.data.clone(),
-            checkpoint: model.checkpoint.clone(),
-            checkpoint_kind: model.kind,
-            checkpoint_step: model.step,
-            tensor_parallel_size: plan.tensor_parallel_size.get(),
-            data_parallel_size: plan.data_parallel_size.get(),
-            micro_batch_size: plan.micro_batch_size.get(),
-            limit: plan.limit.map(NonZeroUsize::get),
+            scoring: ScoringSettings::new(&self.data, model, plan),
         }
     }
 }
@@ -275,12 +244,7 @@ impl Validation {
 impl Metrics {
     fn new(total_nll: f64, targets: u64) -> Self {
         let loss = total_nll / targets as f64;
-        Self {
-            loss,
-            perplexity: loss.min(MAX_MEAN_LOSS).exp(),
-            capped: loss > MAX_MEAN_LOSS,
-            total_nll,
-        }
+        Self { loss, perplexity: perplexity(loss), capped: is_capped(loss), total_nll }
     }
 }
 

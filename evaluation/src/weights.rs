@@ -99,13 +99,14 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
         }
         None => {
             let gpt2 = Gpt2Tokenizer::new();
-            let (path, found) = (folder.display().to_string(), model.config().vocab_size);
+            let vocab_size = model.config().vocab_size;
             if !model.has_vocabulary_of(gpt2.vocab_size()) {
-                return Err(EvalError::UnknownTokenizer { path, vocab_size: found });
+                return Err(EvalError::UnknownTokenizer { path: folder.to_owned(), vocab_size });
             }
             warn!(
-                "{path}: no tokenizer there; taking GPT-2's, whose vocabulary has the size of the \
-                 model's ({found})"
+                "{}: no tokenizer there; taking GPT-2's, whose vocabulary has the size of the \
+                 model's ({vocab_size})",
+                folder.display()
             );
             Ok(Arc::new(gpt2))
         }

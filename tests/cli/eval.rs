@@ -316,7 +316,11 @@ fn a_model_that_knows_less_than_none_is_told() {
     pipeline_in(&dir, line).success();
     let told = "token perplexity exceeds its vocabulary";
     let run = "eval --checkpoint bad --task";
-    for task in ["wikitext103 --data test.tokens --set overlap=4", "lambada --data words.jsonl"] {
+    for task in [
+        "wikitext103 --data test.tokens --set overlap=4",
+        "lambada --data words.jsonl",
+        "validation --data data",
+    ] {
         dir.write("words.jsonl", PASSAGES);
         let stderr = pipeline_in(&dir, &format!("{run} {task}")).success().stderr;
         assert!(stderr.contains(told), "{task}: {stderr}");

@@ -107,8 +107,8 @@ fn a_trained_run_evaluates_alike_for_every_batch_size_and_number_of_ranks() {
     let measured_alone = measured(&report.results[0]);
     assert_eq!(report.results[0].task, "made");
     assert!(!report.results[0].partial);
-    assert_eq!(measured_alone.settings.window, 32);
-    assert!(measured_alone.settings.checkpoint.ends_with("step-3"), "{measured_alone:?}");
+    assert_eq!(measured_alone.settings.scoring.window, 32);
+    assert!(measured_alone.settings.scoring.checkpoint.ends_with("step-3"), "{measured_alone:?}");
     // Three steps on the very text: better than no knowledge at all.
     assert!(measured_alone.metrics.token_perplexity < 50_257.0);
     for (micro_batch_size, ranks) in [(3, 1), (8, 1), (1, 2), (3, 2), (8, 2)] {
@@ -158,7 +158,7 @@ fn of_a_run_that_still_trains_the_newest_whole_checkpoint_is_taken() {
     }
     let report = evaluate(&run.plan(&run.path("run"), 8, 1), &Silent).unwrap();
     assert_eq!(total_nll(&report), expected);
-    assert_eq!(measured(&report.results[0]).settings.checkpoint_step, Some(3));
+    assert_eq!(measured(&report.results[0]).settings.scoring.checkpoint_step, Some(3));
 }
 
 /// While the only checkpoint is read, its run saves the next one and deletes it.

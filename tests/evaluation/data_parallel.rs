@@ -35,7 +35,7 @@ fn the_total_does_not_depend_on_batches_ranks_or_copies() {
         let plan = layout(micro_batch_size, grid);
         let result = run_on_text(made_text(), &mut model, &plan).unwrap();
         let measured = measured(&result).clone();
-        assert_eq!(measured.settings.data_parallel_size, grid.1);
+        assert_eq!(measured.settings.scoring.data_parallel_size, grid.1);
         assert_eq!(measured.counts.targets, measured.counts.tokens - 1, "each target once");
         measured
     };

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use corpus::Silent;
 use corpus::tokenizer::{Gpt2Tokenizer, TokenizerFiles};
-use evaluation::{CheckpointKind, EvalPlan, EvalReport, evaluate};
+use evaluation::lambada::Lambada;
+use evaluation::{
+    CheckpointKind, EvalError, EvalPlan, EvalReport, Items, PartialScores, Protocol, Task, evaluate,
+};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, serialize_to_file};
 use serde_json::{Value, json};
@@ -101,7 +104,7 @@ fn a_folder_is_evaluated_as_it_is_and_named_for_what_it_is() {
     let folder = Folder::new(|_| {});
     let report = folder.report();
     assert_eq!(total_nll(&report), expected_total());
-    let settings = &measured(&report.results[0]).settings;
+    let settings = &measured(&report.results[0]).settings.scoring;
     assert_eq!(settings.checkpoint_kind, CheckpointKind::HuggingFace);
     assert_eq!((settings.checkpoint_step, &*settings.tokenizer), (None, "gpt2"));
     let json = serde_json::to_value(&report).unwrap();
@@ -114,7 +117,7 @@ fn a_folder_is_evaluated_as_it_is_and_named_for_what_it_is() {
     let split = EvalPlan {
         tensor_parallel_size: positive(2),
         data_parallel_size: positive(2),
-        partial_scores: evaluation::PartialScores::Folder(folder.0.path().to_owned()),
+        partial_scores: PartialScores::Folder(folder.0.path().to_owned()),
         ..folder.plan()
     };
     super::assert_close(total_nll(&evaluate(&split, &Silent).unwrap()), expected_total(), 1e-6);
@@ -134,7 +137,7 @@ fn the_tokenizers_files_are_found_in_both_forms() {
         }
         let report = folder.report();
         assert_eq!(total_nll(&report), expected_total());
-        assert_eq!(measured(&report.results[0]).settings.tokenizer, "gpt2");
+        assert_eq!(measured(&report.results[0]).settings.scoring.tokenizer, "gpt2");
     }
     // One that is not GPT-2's: without its last merge, the text has more tokens.
     let merges = &files.iter().find(|(name, _)| *name == "merges.txt").unwrap().1;
@@ -142,7 +145,7 @@ fn the_tokenizers_files_are_found_in_both_forms() {
     folder.write("model/merges.txt", fewer.join("\n"));
     let report = folder.report();
     let measured = measured(&report.results[0]);
-    assert!(measured.settings.tokenizer.ends_with("tokenizer.json"), "{measured:?}");
+    assert!(measured.settings.scoring.tokenizer.ends_with("tokenizer.json"), "{measured:?}");
     let mut gpt2 = evaluated(&narrow_gpt2(24), KeyedInit { seed: 5 }, 1);
     let with_all = run_on_text(made_text(), &mut gpt2, &plan(8, 1)).unwrap();
     assert!(measured.counts.tokens > super::measured(&with_all).counts.tokens);
@@ -201,11 +204,42 @@ fn rows_that_pad_the_table_never_win_and_have_no_probability() {
     });
     let report = padded.report();
     assert_eq!(total_nll(&report), expected_total());
-    let lambada = padded.path("words.jsonl");
-    fs::write(&lambada, "{\"text\": \"one two three\"}\n").unwrap();
+    padded.write("words.jsonl", "{\"text\": \"one two three\"}\n{\"text\": \"three two one\"}\n");
+    let words = Task::Lambada(Lambada {
+        name: "words".to_owned(),
+        data: padded.path("words.jsonl"),
+        protocol: Protocol::Megatron,
+    });
     // Over two ranks the padding lies on the second.
-    let two = EvalPlan { tensor_parallel_size: positive(2), ..padded.plan() };
-    super::assert_close(total_nll(&evaluate(&two, &Silent).unwrap()), expected_total(), 1e-6);
+    for ranks in [1, 2] {
+        let plan = EvalPlan { tensor_parallel_size: positive(ranks), ..padded.plan() };
+        let total = total_nll(&evaluate(&plan, &Silent).unwrap());
+        super::assert_close(total, expected_total(), 1e-6);
+        let report = evaluate(&EvalPlan { tasks: vec![words.clone()], ..plan }, &Silent).unwrap();
+        let Some(Items::Examples(examples)) = &report.results[0].items else { panic!("{report}") };
+        let predicted: Vec<u32> =
+            examples.iter().flat_map(|example| example.predicted_tokens.clone()).collect();
+        assert_eq!(predicted.len(), 2);
+        assert!(predicted.iter().all(|&token| token < 50_257), "{predicted:?}");
+    }
+}
+
+#[test]
+fn scores_of_the_same_weights_under_another_configuration_are_not_gone_on_from() {
+    let folder = Folder::new(|_| {});
+    let path = folder.path("report.json.partial");
+    let partial_scores = PartialScores::File { path, replace: false };
+    let plan = EvalPlan { partial_scores, ..folder.plan() };
+    let stopped = evaluate(&plan, &super::resume::Watch::until(4)).unwrap_err();
+    assert!(matches!(stopped, EvalError::StoppedWithScores { .. }), "{stopped}");
+    let config = folder.path("model/config.json");
+    let exact = fs::read_to_string(&config).unwrap();
+    fs::write(&config, exact.replace("\"gelu\"", "\"gelu_new\"")).unwrap();
+    let error = evaluate(&plan, &Silent).unwrap_err().to_string();
+    let expected = "the model's activation is gelu there and gelu_tanh here";
+    assert!(error.contains(expected), "{error}");
+    fs::write(&config, exact).unwrap();
+    assert_eq!(total_nll(&evaluate(&plan, &Silent).unwrap()), expected_total());
 }
 
 #[test]

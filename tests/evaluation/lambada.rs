@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use corpus::Silent;
+use corpus::tokenizer::{EncodeScratch, Encoded, Gpt2Tokenizer, Sink, Tokenizer};
+use corpus::{CorpusError, Silent};
 use evaluation::cloze::{self, ClozeExample};
 use evaluation::lambada::{Lambada, Measured};
 use evaluation::{EvalError, EvalPlan, EvaluatedModel, Items, Protocol, Task, TaskResult};
@@ -228,6 +230,81 @@ fn a_context_longer_than_the_window_loses_its_beginning_and_is_counted() {
     });
 }
 
+/// GPT-2's tokenizer, but for texts that end in a stone: each of these is one token.
+struct Stones(Gpt2Tokenizer);
+
+impl Tokenizer for Stones {
+    fn name(&self) -> &str {
+        "stones"
+    }
+
+    fn vocab_size(&self) -> usize {
+        self.0.vocab_size()
+    }
+
+    fn eod(&self) -> u32 {
+        self.0.eod()
+    }
+
+    fn fingerprint(&self) -> String {
+        "stones".to_owned()
+    }
+
+    fn encode_to(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        sink: Sink<'_>,
+    ) -> Result<Encoded, CorpusError> {
+        let text = if text.ends_with("stone") { " stone" } else { text };
+        self.0.encode_to(text, scratch, sink)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        self.0.decode(ids)
+    }
+}
+
+#[test]
+fn a_tokenizer_that_makes_one_token_of_context_and_word_is_an_error_with_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("made.jsonl");
+    fs::write(&file, jsonl(&["a clear stone"])).unwrap();
+    let mut model = identity(&narrow_gpt2(64));
+    model.tokenizer = Arc::new(Stones(Gpt2Tokenizer::new()));
+    let passages = cloze::read(&file).unwrap();
+    for example in [ClozeExample::new, ClozeExample::lm_eval] {
+        let error = example(&passages[0], &model).unwrap_err().to_string();
+        assert!(
+            error.contains("made.jsonl:1: ") && error.contains("leave the line out"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn white_space_is_what_the_original_takes_for_it() {
+    // The separators of ASCII are white space there, and none for most others.
+    let example = &examples(&["a clear\u{1f}stone\u{1c}"], 64)[0];
+    assert_eq!(decoded(example.strict.context()), "a clear");
+    assert_eq!(decoded(example.strict.labels()), " stone");
+}
+
+#[test]
+fn a_perplexity_beyond_all_numbers_is_told_as_the_largest() {
+    let config = narrow_gpt2(64);
+    let asked = examples(&PASSAGES[..1], 64).remove(0).strict;
+    let mut wrong = Known::scripted(&config, &[(asked.context().len() - 1, 17)]);
+    wrong.embeddings.iter_mut().for_each(|weight| *weight *= 1e3);
+    let mut model = evaluated(&config, wrong, 1);
+    let result = run_on_lines(jsonl(&PASSAGES[..1]), &mut model, &plan(32, 1)).unwrap();
+    let metrics = measured(&result).metrics;
+    assert!(metrics.total_nll > 1e3 && metrics.total_nll.is_finite(), "{metrics:?}");
+    assert_eq!(metrics.target_perplexity, f64::MAX);
+    let json = serde_json::to_value(&result).unwrap();
+    assert!(json["metrics"]["target_perplexity"].is_number(), "{json}");
+}
+
 #[test]
 fn a_limit_scores_the_first_examples_and_marks_the_result_partial() {
     let mut model = evaluated(&narrow_gpt2(64), Zeros, 1);
@@ -236,7 +313,7 @@ fn a_limit_scores_the_first_examples_and_marks_the_result_partial() {
     let Measured { counts, settings, .. } = measured(&result);
     assert!(result.partial);
     assert_eq!((counts.examples, counts.examples_in_file, counts.label_tokens), (2, 4, 3));
-    assert_eq!(settings.common.limit, Some(2));
+    assert_eq!(settings.common.scoring.limit, Some(2));
 }
 
 #[test]

@@ -2,18 +2,28 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use corpus::{Observer, Silent, Unit};
 use evaluation::lambada::Lambada;
-use evaluation::{EvalError, EvalPlan, EvalReport, PartialScores, Protocol, Task, evaluate};
+use evaluation::{
+    EvalError, EvalPlan, EvalReport, PartialScores, Protocol, Task, evaluate,
+    evaluate_keeping_scores,
+};
 use tempfile::TempDir;
 
 use super::checkpoint::{TrainedRun, total_nll};
 use super::{assert_close, made_text, positive, task};
+use crate::support::Shared;
 
-static RUN: LazyLock<TrainedRun> = LazyLock::new(TrainedRun::new);
+/// A trained run, and the report of its evaluation that nothing interrupts.
+struct Evaluated {
+    run: TrainedRun,
+    report: OnceLock<EvalReport>,
+}
+
+static RUN: Shared<Evaluated> = Shared::new();
 
 /// Asks to stop once so many windows were scored, and counts what was scored and what was not.
 #[derive(Default)]
@@ -61,11 +71,12 @@ impl Observer for Watch {
 }
 
 /// A place for a report, with the scores of an evaluation that has not ended beside it.
-struct Place(TempDir);
+struct Place(TempDir, Arc<Evaluated>);
 
 impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let made = || Evaluated { run: TrainedRun::new(), report: OnceLock::new() };
+        Self(tempfile::tempdir().unwrap(), RUN.get(made))
     }
 
     fn partial(&self) -> PathBuf {
@@ -75,7 +86,8 @@ impl Place {
     /// The evaluation of the trained run on its text, two windows at a time.
     fn plan(&self) -> EvalPlan {
         let partial_scores = PartialScores::File { path: self.partial(), replace: false };
-        EvalPlan { partial_scores, ..RUN.plan(&RUN.path("run"), 2, 1) }
+        let run = &self.1.run;
+        EvalPlan { partial_scores, ..run.plan(&run.path("run"), 2, 1) }
     }
 
     /// Stops the evaluation after `windows` windows, and returns what the file holds then.
@@ -91,6 +103,12 @@ impl Place {
         fs::read(self.partial()).unwrap()
     }
 
+    /// The report without an interruption.
+    fn uninterrupted(&self) -> &EvalReport {
+        let plan = EvalPlan { partial_scores: PartialScores::Nowhere, ..self.plan() };
+        self.1.report.get_or_init(|| evaluate(&plan, &Silent).unwrap())
+    }
+
     #[track_caller]
     fn refused(&self, plan: &EvalPlan, part: &str) -> EvalError {
         let before = fs::read(self.partial()).unwrap();
@@ -100,12 +118,6 @@ impl Place {
         assert_eq!(fs::read(self.partial()).unwrap(), before, "a refusal changes nothing");
         error
     }
-}
-
-fn uninterrupted() -> EvalReport {
-    static REPORT: LazyLock<EvalReport> =
-        LazyLock::new(|| evaluate(&Place::new().plan(), &Silent).unwrap());
-    REPORT.clone()
 }
 
 /// The report without the time it took.
@@ -126,7 +138,7 @@ fn a_stopped_evaluation_goes_on_and_ends_with_the_same_bits() {
     let report = evaluate(&place.plan(), &watch).unwrap();
     let windows = super::measured(&report.results[0]).counts.windows_scored as u64;
     assert_eq!(watch.counts(), (10, windows - 10), "no window twice");
-    assert_eq!(numbers(&report), numbers(&uninterrupted()));
+    assert_eq!(numbers(&report), numbers(place.uninterrupted()));
     assert!(!place.partial().exists(), "gone when all is scored");
 }
 
@@ -142,7 +154,7 @@ impl Place {
 
 #[test]
 fn it_goes_on_with_other_batches_ranks_copies_and_limits() {
-    let expected = total_nll(&uninterrupted());
+    let expected = total_nll(Place::new().uninterrupted());
     for (micro_batch_size, tp, dp) in [(3, 1, 1), (2, 2, 1), (1, 1, 3), (2, 1, 2)] {
         let place = Place::new();
         place.stopped_after(6);
@@ -173,7 +185,7 @@ fn it_goes_on_with_other_batches_ranks_copies_and_limits() {
 fn a_file_that_was_cut_off_anywhere_is_gone_on_from() {
     let place = Place::new();
     let whole = place.stopped_after(6);
-    let expected = numbers(&uninterrupted());
+    let expected = numbers(place.uninterrupted());
     let lines: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     // Nothing, in the first line, at its end, in and at the end of others, and garbage behind.
@@ -208,7 +220,7 @@ fn a_file_damaged_in_its_middle_is_an_error_with_its_line() {
     let replace =
         EvalPlan { partial_scores: PartialScores::File { path, replace: true }, ..place.plan() };
     let report = evaluate(&replace, &Silent).unwrap();
-    assert_eq!(numbers(&report), numbers(&uninterrupted()));
+    assert_eq!(numbers(&report), numbers(place.uninterrupted()));
 }
 
 #[test]
@@ -259,12 +271,40 @@ fn two_tasks_of_one_name_keep_their_scores_apart() {
     let tasks = vec![task(&text), place.plan().tasks[0].clone()];
     let plan = EvalPlan { tasks, ..place.plan() };
     let expected = numbers(&evaluate(&plan, &Silent).unwrap());
-    let windows = super::measured(&uninterrupted().results[0]).counts.windows_scored as u64;
+    let windows = super::measured(&place.uninterrupted().results[0]).counts.windows_scored as u64;
     // In the second of the two.
     evaluate(&plan, &Watch::until(windows + 8)).unwrap_err();
     let watch = Watch::default();
     assert_eq!(numbers(&evaluate(&plan, &watch).unwrap()), expected);
     assert!(watch.counts().0 >= windows + 8, "{:?}", watch.counts());
+}
+
+/// Passages of which some take a pass of their own for their last token, a stage of its own.
+#[test]
+fn last_words_go_on_in_either_of_their_stages() {
+    let place = Place::new();
+    let data = place.0.path().join("words.jsonl");
+    let passages = (0..9).map(|number| {
+        let space = if number % 3 == 0 { "\n" } else { " " };
+        serde_json::json!({ "text": format!("the miners weigh {number} stones of{space}tin") })
+    });
+    fs::write(&data, passages.map(|passage| format!("{passage}\n")).collect::<String>()).unwrap();
+    for (protocol, windows) in [(Protocol::Megatron, 9 + 3), (Protocol::LmEval, 9)] {
+        let name = "words".to_owned();
+        let tasks = vec![Task::Lambada(Lambada { name, data: data.clone(), protocol })];
+        let plan = EvalPlan { tasks, ..place.plan() };
+        let expected = evaluate(&plan, &Silent).unwrap();
+        for stop_after in [4, windows - 2] {
+            evaluate(&plan, &Watch::until(stop_after)).unwrap_err();
+            let watch = Watch::default();
+            let report = evaluate(&plan, &watch).unwrap();
+            let (skipped, scored) = watch.counts();
+            assert!(skipped >= stop_after && scored > 0, "{skipped} {scored}");
+            assert_eq!(skipped + scored, windows, "no passage twice");
+            assert_eq!(numbers(&report), numbers(&expected));
+            assert_eq!(report.results[0].items, expected.results[0].items);
+        }
+    }
 }
 
 #[test]
@@ -292,18 +332,16 @@ fn a_file_of_something_else_or_in_use_is_left_alone() {
 
 #[test]
 fn without_a_report_the_file_is_named_after_the_evaluation() {
-    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new();
+    let folder = place.0.path().to_owned();
     let names = || -> Vec<String> {
-        let entries = fs::read_dir(folder.path()).unwrap();
+        let entries = fs::read_dir(&folder).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     };
-    let plan = EvalPlan {
-        partial_scores: PartialScores::Folder(folder.path().to_owned()),
-        ..Place::new().plan()
-    };
+    let plan = EvalPlan { partial_scores: PartialScores::Folder(folder.clone()), ..place.plan() };
     evaluate(&plan, &Watch::until(4)).unwrap_err();
     let first = names();
     let [name] = &first[..] else { panic!("{first:?}") };
@@ -318,6 +356,23 @@ fn without_a_report_the_file_is_named_after_the_evaluation() {
 }
 
 #[test]
+fn scores_stay_until_the_report_is_safe() {
+    let place = Place::new();
+    let (report, scores) = evaluate_keeping_scores(&place.plan(), &Silent).unwrap();
+    assert_eq!(numbers(&report), numbers(place.uninterrupted()));
+    // As if the report could not be written.
+    drop(scores);
+    assert!(place.partial().exists());
+    let watch = Watch::default();
+    let (report, scores) = evaluate_keeping_scores(&place.plan(), &watch).unwrap();
+    assert_eq!(numbers(&report), numbers(place.uninterrupted()));
+    let windows = super::measured(&report.results[0]).counts.windows_scored as u64;
+    assert_eq!(watch.counts(), (windows, 0), "nothing is scored again");
+    scores.forget();
+    assert!(!place.partial().exists());
+}
+
+#[test]
 fn an_evaluation_without_a_score_leaves_no_file() {
     let place = Place::new();
     let error = evaluate(&place.plan(), &Watch::until(0)).unwrap_err();
@@ -329,5 +384,5 @@ fn an_evaluation_without_a_score_leaves_no_file() {
         ..place.plan()
     };
     // No place for scores is no reason not to evaluate.
-    assert_eq!(numbers(&evaluate(&plan, &Silent).unwrap()), numbers(&uninterrupted()));
+    assert_eq!(numbers(&evaluate(&plan, &Silent).unwrap()), numbers(place.uninterrupted()));
 }

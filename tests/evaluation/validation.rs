@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use corpus::{DataFolder, DataManifest, Existing, Silent};
 use evaluation::validation::{Measured, Validation};
@@ -14,14 +14,18 @@ use training::plan::RunOptions;
 
 use super::checkpoint::NARROW;
 use super::{assert_close, plan, positive};
+use crate::support::Shared;
 
 /// A finished run on twenty documents, of which it has held out six for validation and four for
 /// test.
 struct Run(TempDir);
 
-static RUN: LazyLock<Run> = LazyLock::new(Run::new);
-
 impl Run {
+    fn shared() -> Arc<Self> {
+        static RUN: Shared<Run> = Shared::new();
+        RUN.get(Self::new)
+    }
+
     fn new() -> Self {
         let run = Self(tempfile::tempdir().unwrap());
         let tokenizer = corpus::tokenizer::open("gpt2").unwrap();
@@ -75,11 +79,12 @@ fn measured(report: &EvalReport) -> &Measured {
 
 #[test]
 fn the_loss_is_that_of_the_trainings_last_validation() {
-    let plan = RUN.plan(RUN.path("data"), Part::Validation);
+    let run = Run::shared();
+    let plan = run.plan(run.path("data"), Part::Validation);
     let report = evaluate(&plan, &Silent).unwrap();
     let Measured { metrics, counts, settings, protocol } = measured(&report);
     // The same batches: only the order in which f64 sums are taken may differ.
-    assert_close(metrics.loss, RUN.logged(), 1e-12);
+    assert_close(metrics.loss, run.logged(), 1e-12);
     assert_eq!(metrics.perplexity, metrics.loss.exp());
     assert_eq!(*protocol, "training");
     assert_eq!((counts.documents, settings.split), (6, Part::Validation));
@@ -101,13 +106,14 @@ fn the_loss_is_that_of_the_trainings_last_validation() {
 
 #[test]
 fn batches_ranks_and_copies_change_nothing() {
-    let logged = RUN.logged();
+    let run = Run::shared();
+    let logged = run.logged();
     for (micro_batch_size, tp, dp) in [(1, 1, 1), (5, 1, 1), (2, 2, 1), (3, 1, 4), (100, 1, 2)] {
         let plan = EvalPlan {
             micro_batch_size: positive(micro_batch_size),
             tensor_parallel_size: positive(tp),
             data_parallel_size: positive(dp),
-            ..RUN.plan(RUN.path("data"), Part::Validation)
+            ..run.plan(run.path("data"), Part::Validation)
         };
         let report = evaluate(&plan, &Silent).unwrap();
         assert_close(measured(&report).metrics.loss, logged, 1e-6);
@@ -116,9 +122,10 @@ fn batches_ranks_and_copies_change_nothing() {
 
 #[test]
 fn every_part_and_every_division_can_be_asked_for() {
+    let run = Run::shared();
     let of = |part, weights: Option<&str>| {
         let split_weights = weights.map(|weights| weights.parse().unwrap());
-        let plan = EvalPlan { split_weights, ..RUN.plan(RUN.path("data"), part) };
+        let plan = EvalPlan { split_weights, ..run.plan(run.path("data"), part) };
         measured(&evaluate(&plan, &Silent).unwrap()).clone()
     };
     assert_eq!(of(Part::Train, None).counts.documents, 10);
@@ -133,10 +140,11 @@ fn every_part_and_every_division_can_be_asked_for() {
 
 #[test]
 fn a_limit_takes_the_first_sequences_and_a_stopped_one_goes_on() {
+    let run = Run::shared();
     let place = tempfile::tempdir().unwrap();
     let plan = EvalPlan {
         partial_scores: PartialScores::Folder(place.path().to_owned()),
-        ..RUN.plan(RUN.path("data"), Part::Validation)
+        ..run.plan(run.path("data"), Part::Validation)
     };
     let limited = EvalPlan { limit: Some(positive(3)), ..plan.clone() };
     let report = evaluate(&limited, &Silent).unwrap();
@@ -150,27 +158,29 @@ fn a_limit_takes_the_first_sequences_and_a_stopped_one_goes_on() {
     evaluate(&plan, &stopped).unwrap_err();
     let going_on = super::resume::Watch::default();
     let report = evaluate(&plan, &going_on).unwrap();
-    assert_close(measured(&report).metrics.loss, RUN.logged(), 1e-12);
+    assert_close(measured(&report).metrics.loss, run.logged(), 1e-12);
     let sequences = measured(&report).counts.sequences;
     assert_eq!(going_on.counts(), (4, sequences - 4));
 }
 
 #[test]
 fn a_shard_of_another_program_does_as_well() {
-    let shard = RUN.path("foreign");
+    let run = Run::shared();
+    let shard = run.path("foreign");
     for ending in ["bin", "idx"] {
-        let from = RUN.path(&format!("data/corpus.{ending}"));
+        let from = run.path(&format!("data/corpus.{ending}"));
         fs::copy(from, shard.with_extension(ending)).unwrap();
     }
-    let report = evaluate(&RUN.plan(shard, Part::Validation), &Silent).unwrap();
-    assert_close(measured(&report).metrics.loss, RUN.logged(), 1e-12);
+    let report = evaluate(&run.plan(shard, Part::Validation), &Silent).unwrap();
+    assert_close(measured(&report).metrics.loss, run.logged(), 1e-12);
 }
 
 #[test]
 fn data_that_cannot_be_used_is_refused_with_what_would_be_right() {
+    let run = Run::shared();
     let refused = |data: PathBuf, part, weights: Option<&str>, message: &str| {
         let split_weights = weights.map(|weights| weights.parse().unwrap());
-        let plan = EvalPlan { split_weights, ..RUN.plan(data, part) };
+        let plan = EvalPlan { split_weights, ..run.plan(data, part) };
         let errors = [
             plan.summary(&Silent).map(drop).unwrap_err().to_string(),
             evaluate(&plan, &Silent).unwrap_err().to_string(),
@@ -179,7 +189,7 @@ fn data_that_cannot_be_used_is_refused_with_what_would_be_right() {
             assert!(error.contains(message), "{error}");
         }
     };
-    let data = || RUN.path("data");
+    let data = || run.path("data");
     refused(
         data(),
         Part::Test,
@@ -187,8 +197,8 @@ fn data_that_cannot_be_used_is_refused_with_what_would_be_right() {
         "the test part has 0 of 20 documents by the split \"1,1,0\", with 0 tokens; one sequence \
          needs 33; choose another --split",
     );
-    refused(RUN.path("nowhere"), Part::Validation, None, "nowhere: no data folder there");
-    refused(RUN.path("run"), Part::Validation, None, "no data folder there");
+    refused(run.path("nowhere"), Part::Validation, None, "nowhere: no data folder there");
+    refused(run.path("run"), Part::Validation, None, "no data folder there");
 
     // Another tokenizer of the same name, and sources with weights.
     let copy = tempfile::tempdir().unwrap();

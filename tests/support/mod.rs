@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub(crate) use running::{Ended, Running};
 
@@ -28,6 +29,25 @@ impl Dir {
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a writable folder");
         fs::write(&path, content).expect("a writable folder");
         path
+    }
+}
+
+/// What several tests use and none changes: made for the first of them, and gone with the last that
+/// runs at the same time, so that a folder in it vanishes too.
+pub(crate) struct Shared<T>(Mutex<Weak<T>>);
+
+impl<T> Shared<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(Weak::new()))
+    }
+
+    pub(crate) fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(make());
+            *shared = Arc::downgrade(&made);
+            made
+        })
     }
 }
 

@@ -1,14 +1,12 @@
-//! A model's score on the items of a test set that the corpus does not hold, beside its score on all
-//! of them.
+//! A model's score on the items of a test set that the corpus does not hold, beside its score on
+//! all of them.
 
 use serde::Serialize;
 
 use super::test_items::ItemShare;
 use crate::items::{ArticleScore, ExampleScore, Items};
+use crate::perplexity::{is_capped, perplexity, unlimited_perplexity};
 use crate::report::TaskResult;
-
-/// Largest mean loss that a perplexity is computed from, as in the task itself.
-const MAX_MEAN_LOSS: f64 = 20.0;
 
 /// The scores of one model on a test set and on parts of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -171,7 +169,6 @@ impl SubsetScore {
     fn of(scores: &[ItemScore]) -> Option<Self> {
         let nll: f64 = scores.iter().map(|score| score.nll).sum();
         let targets: u64 = scores.iter().map(|score| score.targets).sum();
-        let mean = |whole: f64| (nll / whole).min(MAX_MEAN_LOSS);
         match scores.first()?.kind {
             ItemKind::Article { .. } => {
                 let words = scores.iter().map(|score| match score.kind {
@@ -181,9 +178,9 @@ impl SubsetScore {
                 let words: f64 = words.sum();
                 (words > 0.0 && targets > 0).then(|| {
                     Self::Text(TextScore {
-                        word_perplexity: mean(words).exp(),
-                        token_perplexity: mean(targets as f64).exp(),
-                        capped: nll / words.min(targets as f64) > MAX_MEAN_LOSS,
+                        word_perplexity: perplexity(nll / words),
+                        token_perplexity: perplexity(nll / targets as f64),
+                        capped: is_capped(nll / words.min(targets as f64)),
                         total_nll: nll,
                     })
                 })
@@ -200,7 +197,7 @@ impl SubsetScore {
                     last_token_accuracy: share(|it| {
                         matches!(it, ItemKind::Passage { last_token: true, .. })
                     }),
-                    target_perplexity: (nll / scores.len() as f64).exp(),
+                    target_perplexity: unlimited_perplexity(nll / scores.len() as f64),
                 }))
             }
         }

@@ -48,17 +48,13 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// For a path that does not exist or holds nothing that is read, one that is given twice, a
-    /// data folder that is damaged or whose tokenizer is not there, and where the observer asks to
-    /// stop.
-    pub(super) fn open_all(
-        plan: &ContaminationPlan,
-        observer: &dyn Observer,
-    ) -> Result<Vec<Self>, EvalError> {
+    /// For a path that does not exist or holds nothing that is read, one that is given twice, and a
+    /// data folder whose manifest or tokenizer cannot be used.
+    pub(super) fn open_all(plan: &ContaminationPlan) -> Result<Vec<Self>, EvalError> {
         let mut met = HashSet::new();
         let mut corpora = Vec::with_capacity(plan.corpora.len() + plan.sources.len());
         for path in &plan.corpora {
-            let corpus = Self::open(path, plan, observer)?;
+            let corpus = Self::open(path, plan)?;
             for file in corpus.canonical_files() {
                 if let Some(twice) = met.replace(file) {
                     return Err(EvalError::CorpusTwice { path: twice });
@@ -73,15 +69,9 @@ impl Corpus {
         Ok(corpora)
     }
 
-    fn open(
-        path: &Path,
-        plan: &ContaminationPlan,
-        observer: &dyn Observer,
-    ) -> Result<Self, EvalError> {
+    fn open(path: &Path, plan: &ContaminationPlan) -> Result<Self, EvalError> {
         if path.join(MANIFEST).is_file() {
             let folder = DataFolder::open(path)?;
-            // Tokens that are not those of the manifest would count as clean.
-            folder.verify(observer).map_err(EvalError::of_corpus)?;
             let (shard, tokenizer) = (folder.shard()?, folder.tokenizer()?);
             return Ok(Self::Folder(TokenCorpus { folder, shard, tokenizer }));
         }
@@ -100,6 +90,18 @@ impl Corpus {
         };
         let sources = Sources::open(&[source], plan.read_policy)?;
         Ok(Self::Text(TextCorpus { path, sources, form }))
+    }
+
+    /// Reads a data folder once: tokens that are not those of its manifest would count as clean.
+    ///
+    /// # Errors
+    ///
+    /// When it is damaged, or the observer asks to stop.
+    pub(super) fn verify(&self, observer: &dyn Observer) -> Result<(), EvalError> {
+        if let Self::Folder(corpus) = self {
+            corpus.folder.verify(observer).map_err(EvalError::of_corpus)?;
+        }
+        Ok(())
     }
 
     /// The path as it was given.

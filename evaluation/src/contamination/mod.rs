@@ -1,9 +1,9 @@
 //! How much of a test set stands in a corpus: the paper's 8-gram overlap.
 //!
-//! The overlap is the share of the test set's n-grams that occur in the corpus, counted by position,
-//! where an n-gram counts as often as it stands in the test set, and by distinct n-grams. Words are
-//! those of [`NormalizedText`](corpus::NormalizedText), to which case, punctuation and spacing make
-//! no difference. It is exact: a match is one of words, not of hashes
+//! The overlap is the share of the test set's n-grams that occur in the corpus, counted by
+//! position, where an n-gram counts as often as it stands in the test set, and by distinct n-grams.
+//! Words are those of [`NormalizedText`](corpus::NormalizedText), to which case, punctuation and
+//! spacing make no difference. It is exact: a match is one of words, not of hashes
 //! ([`NGramDictionary`](corpus::ngram::NGramDictionary) says why), where the original used Bloom
 //! filters and gave an upper bound.
 //!
@@ -11,9 +11,10 @@
 //! begins in; the records of a benchmark count each by itself. No n-gram crosses the border of two
 //! documents of the corpus.
 //!
-//! [`measure`] reads the corpus once, whatever the test sets and the numbers of words, and holds of
-//! it what is being looked at: memory grows with the test sets. Its result does not depend on the
-//! number of threads, nor on how the corpus is cut into files.
+//! [`measure`] searches the corpus once, whatever the test sets and the numbers of words, and holds
+//! of it what is being looked at: memory grows with the test sets. (The tokens of a data folder are
+//! read once before, against the hashes of its manifest.) Its result does not depend on the number
+//! of threads, nor on how the corpus is cut into files.
 //!
 //! | module | |
 //! |---|---|
@@ -86,8 +87,11 @@ pub fn measure(
     }
     let start = Instant::now();
     let (test_sets, dictionaries) = test_items::read_all(plan, observer)?;
-    let corpora = Corpus::open_all(plan, observer)?;
+    let corpora = Corpus::open_all(plan)?;
     warn_of_itself(&test_sets, &corpora);
+    for corpus in &corpora {
+        corpus.verify(observer)?;
+    }
     info!(
         test_sets = test_sets.len(),
         corpora = corpora.len(),

@@ -52,7 +52,8 @@ pub struct CorpusSummary {
 }
 
 impl ContaminationPlan {
-    /// What the plan amounts to. Reads the test sets, and of the corpora what files there are.
+    /// What the plan amounts to. Reads the test sets, and of the corpora what files there are and
+    /// the manifests of data folders.
     ///
     /// # Errors
     ///
@@ -61,7 +62,7 @@ impl ContaminationPlan {
     pub fn summary(&self, observer: &dyn Observer) -> Result<ContaminationSummary, EvalError> {
         self.check()?;
         let (test_sets, dictionaries) = test_items::read_all(self, observer)?;
-        let corpora = Corpus::open_all(self, observer)?;
+        let corpora = Corpus::open_all(self)?;
         let test_sets = test_sets.iter().zip(&dictionaries).map(|(test_set, dictionary)| {
             let positions = |size| dictionary.numbers(size, 0..dictionary.num_words()).flatten();
             let sizes = 0..dictionary.sizes().len();

@@ -1,9 +1,9 @@
 //! What lm-evaluation-harness says of the same passages.
 //!
 //! It cuts the last word off at the last space, not at the last white space, and takes its tokens
-//! from the text encoded in one go. On the published test set that differs from the strict targets of
-//! the protocol `megatron` in the seven passages with a line end before their last word, where more
-//! than a word is asked for.
+//! from the text encoded in one go. On the published test set that differs from the strict targets
+//! of the protocol `megatron` in the seven passages with a line end before their last word, where
+//! more than a word is asked for.
 //!
 //! # Source
 //!
@@ -13,6 +13,7 @@
 use serde::Serialize;
 
 use crate::items::ExampleScore;
+use crate::perplexity::unlimited_perplexity;
 use crate::{lambada, report};
 
 /// What the task found by this protocol.
@@ -52,7 +53,7 @@ impl Metrics {
             acc,
             // Of one example no deviation is known; its error is given as 0.
             acc_stderr: (acc * (1.0 - acc) / (count - 1.0).max(1.0)).sqrt(),
-            perplexity: (total_nll / count).exp(),
+            perplexity: unlimited_perplexity(total_nll / count),
             total_nll,
         }
     }

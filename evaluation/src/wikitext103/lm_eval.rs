@@ -1,9 +1,9 @@
 //! The protocol of lm-evaluation-harness, in whose form most models' numbers are published.
 //!
-//! The raw split is cut into pages, and each is scored by itself: detokenized, encoded, and predicted
-//! from its first token on, the first one from the token that ends documents, in windows that roll
-//! over it. The losses of all pages are then spread over the words and the bytes of the pages as they
-//! stand in the file.
+//! The raw split is cut into pages, and each is scored by itself: detokenized, encoded, and
+//! predicted from its first token on, the first one from the token that ends documents, in windows
+//! that roll over it. The losses of all pages are then spread over the words and the bytes of the
+//! pages as they stand in the file.
 //!
 //! A page begins at every line that looks like a level-1 heading once marks of deeper headings are
 //! joined. That takes some lines of equations for headings, so WikiText's 60 test articles are 62
@@ -16,7 +16,6 @@
 //! `loglikelihood_rolling` of `lm_eval/models/huggingface.py`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use corpus::{Observer, Unit};
@@ -32,8 +31,9 @@ use crate::config::EvalPlan;
 use crate::detokenizer::{self, detokenize, is_space};
 use crate::error::EvalError;
 use crate::items::{Items, PageScore};
-use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
-use crate::report::{self, TaskResult};
+use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::perplexity::unlimited_perplexity;
+use crate::report::{self, ScoringSettings, TaskResult};
 use crate::summary::TaskSummary;
 use crate::{test_file, windows};
 
@@ -78,9 +78,6 @@ pub struct Counts {
 pub struct Settings {
     /// Whose numbers these compare with.
     pub comparable_with: &'static str,
-    /// Tokens that a prediction can see at most: the model's `seq_length`, the harness's
-    /// `max_length`.
-    pub window: usize,
     /// How the windows lie.
     pub windows: &'static str,
     /// The token before each page.
@@ -89,28 +86,12 @@ pub struct Settings {
     pub detokenizer: &'static str,
     /// What a word is.
     pub word: &'static str,
-    /// The model's tokenizer.
-    pub tokenizer: String,
     /// `targets / words`: the word perplexity is the token perplexity to this power.
     pub token_ratio: f64,
-    /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability.
-    pub padded_vocabulary: &'static str,
-    /// The test file.
-    pub data: PathBuf,
-    /// The model's checkpoint.
-    pub checkpoint: PathBuf,
-    /// What the checkpoint is.
-    pub checkpoint_kind: CheckpointKind,
-    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
-    pub checkpoint_step: Option<u64>,
-    /// Ranks that shared each copy of the model.
-    pub tensor_parallel_size: usize,
-    /// Copies of the model that scored side by side.
-    pub data_parallel_size: usize,
-    /// Windows per forward pass.
-    pub micro_batch_size: usize,
-    /// Pages after which scoring stopped, where that was asked for.
-    pub limit: Option<usize>,
+    /// The model, whose window is the harness's `max_length`, the test file, and how many windows
+    /// were scored at a time.
+    #[serde(flatten)]
+    pub scoring: ScoringSettings,
 }
 
 /// A page for a model.
@@ -201,29 +182,19 @@ fn settings(
     Settings {
         comparable_with: "lm-evaluation-harness 0.4, task wikitext (version 2.0), of models with \
                           the same max_length; not with the paper's",
-        window: model.config.seq_length,
         windows: "disjoint, a page at a time; a page's last window is filled up from before",
         prefix_token: text.prefix_token,
         detokenizer: detokenizer::NAME,
         word: "piece of the page between runs of white space, empty ones at its ends included",
-        tokenizer: model.tokenizer.name().to_owned(),
         token_ratio: counts.targets as f64 / counts.words as f64,
-        padded_vocabulary: "masked",
-        data: task.data.clone(),
-        checkpoint: model.checkpoint.clone(),
-        checkpoint_kind: model.kind,
-        checkpoint_step: model.step,
-        tensor_parallel_size: plan.tensor_parallel_size.get(),
-        data_parallel_size: plan.data_parallel_size.get(),
-        micro_batch_size: plan.micro_batch_size.get(),
-        limit: plan.limit.map(NonZeroUsize::get),
+        scoring: ScoringSettings::new(&task.data, model, plan),
     }
 }
 
 /// The pages of a text whose lines end in line feeds, each with its line, from 1.
 ///
-/// Between two pages a line feed is lost. What stands before the first heading is a page unless it is
-/// blank; the last page is one even then.
+/// Between two pages a line feed is lost. What stands before the first heading is a page unless it
+/// is blank; the last page is one even then.
 #[must_use]
 pub fn pages(text: &str) -> Vec<(usize, &str)> {
     let mut starts = vec![(0, 1)];
@@ -327,7 +298,7 @@ impl RawText {
                 bytes: page.bytes,
                 targets,
                 nll,
-                word_perplexity: (nll / page.words as f64).exp(),
+                word_perplexity: unlimited_perplexity(nll / page.words as f64),
             }
         };
         self.pages.iter().enumerate().map(scored).collect()
@@ -338,10 +309,10 @@ impl Metrics {
     fn new(counts: &Counts, total_nll: f64) -> Self {
         let per = |count: usize| total_nll / count as f64;
         Self {
-            word_perplexity: per(counts.words).exp(),
-            byte_perplexity: per(counts.bytes).exp(),
+            word_perplexity: unlimited_perplexity(per(counts.words)),
+            byte_perplexity: unlimited_perplexity(per(counts.bytes)),
             bits_per_byte: per(counts.bytes) / std::f64::consts::LN_2,
-            token_perplexity: per(counts.targets).exp(),
+            token_perplexity: unlimited_perplexity(per(counts.targets)),
             total_nll,
         }
     }

@@ -15,7 +15,6 @@
 //! E.1, and `tasks/zeroshot_gpt2` of Megatron-LM v1.0.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use corpus::{Observer, Unit};
@@ -24,27 +23,17 @@ use tracing::{info, warn};
 use training::inference::Window;
 use training::parallel::TokenScore;
 
-use super::articles::{self, Article};
-use super::form::Form;
+use super::test_text::TestText;
 use super::{NAME, WikiText103};
 use crate::batches::Batches;
 use crate::config::EvalPlan;
-use crate::detokenizer::{self, count_original_tokens, detokenize_marked};
+use crate::detokenizer;
 use crate::error::EvalError;
-use crate::items::{ArticleScore, Items};
-use crate::model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
-use crate::report::{self, TaskResult};
+use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::perplexity::{MAX_MEAN_LOSS, is_capped, perplexity};
+use crate::report::{self, ScoringSettings, TaskResult};
 use crate::summary::TaskSummary;
-use crate::test_file;
 use crate::windows::OverlapWindows;
-
-/// Bytes and original tokens of the published test split, `wiki.test.tokens` with its `<unk>`. The
-/// paper prints the second.
-const PUBLISHED_TEST_SPLIT: (usize, usize) = (1_281_077, 245_566);
-
-/// Largest mean loss that a perplexity is computed from, as in the original: perplexities end at
-/// `exp(20)`.
-const MAX_MEAN_LOSS: f64 = 20.0;
 
 /// What the task found by this protocol.
 pub type Measured = report::Findings<Metrics, Counts, Settings>;
@@ -85,60 +74,21 @@ pub struct Counts {
 /// What the numbers depend on, and where they come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Settings {
-    /// Tokens that a prediction can see at most: the model's `seq_length`. The paper's models have
-    /// 1024.
-    pub window: usize,
     /// Tokens between the starts of two windows.
     pub overlap: usize,
     /// Rules that undo the text's tokenization.
     pub detokenizer: &'static str,
-    /// The model's tokenizer.
-    pub tokenizer: String,
     /// `(tokens - 1) / (original_tokens - 1)`: the word perplexity is the token perplexity to this
     /// power.
     pub token_ratio: f64,
-    /// What happens to the rows that only pad the vocabulary: `masked`, they have no probability.
-    pub padded_vocabulary: &'static str,
     /// Mean losses above this are cut, as in the original.
     pub max_mean_loss: f64,
-    /// The test file.
-    pub data: PathBuf,
     /// Whether the file has the size and the words of WikiText-103's published test split. Without,
     /// its numbers are not those of the benchmark.
     pub published_test_split: bool,
-    /// The model's checkpoint.
-    pub checkpoint: PathBuf,
-    /// What the checkpoint is.
-    pub checkpoint_kind: CheckpointKind,
-    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
-    pub checkpoint_step: Option<u64>,
-    /// Ranks that shared each copy of the model.
-    pub tensor_parallel_size: usize,
-    /// Copies of the model that scored side by side.
-    pub data_parallel_size: usize,
-    /// Windows per forward pass.
-    pub micro_batch_size: usize,
-    /// Windows after which scoring stopped, where that was asked for.
-    pub limit: Option<usize>,
-}
-
-/// A test file and what the protocol makes of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TestText {
-    /// Bytes of the file.
-    pub bytes: usize,
-    /// Space-separated pieces of the file.
-    pub original_tokens: usize,
-    /// The detokenized text, encoded.
-    pub tokens: Vec<u32>,
-    /// What tells its form.
-    pub form: Form,
-    /// The file's articles.
-    articles: Vec<Article>,
-    /// Original tokens of each article, but for the first of the file.
-    words: Vec<usize>,
-    /// Index of each article's first token; `None` where the tokens do not give back the text.
-    first_tokens: Option<Vec<usize>>,
+    /// The model, the test file, and how many windows were scored at a time.
+    #[serde(flatten)]
+    pub scoring: ScoringSettings,
 }
 
 /// The sum of the losses.
@@ -231,112 +181,12 @@ fn settings(
     plan: &EvalPlan,
 ) -> Settings {
     Settings {
-        window: model.config.seq_length,
         overlap: plan.overlap.get(),
         detokenizer: detokenizer::NAME,
-        tokenizer: model.tokenizer.name().to_owned(),
         token_ratio: text.token_ratio(),
-        padded_vocabulary: "masked",
         max_mean_loss: MAX_MEAN_LOSS,
-        data: task.data.clone(),
         published_test_split: text.is_published_test_split(),
-        checkpoint: model.checkpoint.clone(),
-        checkpoint_kind: model.kind,
-        checkpoint_step: model.step,
-        tensor_parallel_size: plan.tensor_parallel_size.get(),
-        data_parallel_size: plan.data_parallel_size.get(),
-        micro_batch_size: plan.micro_batch_size.get(),
-        limit: plan.limit.map(NonZeroUsize::get),
-    }
-}
-
-impl TestText {
-    /// Reads a test file, counts its words, detokenizes and encodes it.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read, is not UTF-8 with lines that end in a line feed, is empty, or
-    /// has fewer than two words or tokens; or when the tokenizer gives a token that the model does
-    /// not have.
-    pub fn read(path: &Path, model: &ModelIdentity) -> Result<Self, EvalError> {
-        let original = test_file::read_with_line_feeds(path)?;
-        let original_tokens = count_original_tokens(&original);
-        let articles = articles::cut(&original);
-        let mut starts: Vec<usize> = articles.iter().map(|article| article.bytes.start).collect();
-        let text = detokenize_marked(&original, &mut starts);
-        let tokens = model.encode(&text)?;
-        if original_tokens < 2 || tokens.len() < 2 {
-            return Err(EvalError::TooShort {
-                path: path.to_owned(),
-                original_tokens,
-                tokens: tokens.len(),
-            });
-        }
-        Ok(Self {
-            bytes: original.len(),
-            original_tokens,
-            form: Form::of(&original),
-            words: articles::words(&original, &articles),
-            first_tokens: articles::first_tokens(&text, &starts, &tokens, &*model.tokenizer),
-            articles,
-            tokens,
-        })
-    }
-
-    /// The windows in which `model` sees the text.
-    ///
-    /// # Errors
-    ///
-    /// When the plan's overlap exceeds what the model sees.
-    pub fn windows(
-        &self,
-        model: &ModelIdentity,
-        plan: &EvalPlan,
-    ) -> Result<OverlapWindows<'_>, EvalError> {
-        plan.check_overlap(&model.config)?;
-        Ok(OverlapWindows::new(&self.tokens, model.config.seq_length, plan.overlap))
-    }
-
-    /// What each article had of the losses of `scores`, those of the windows in order; `None` where
-    /// the tokens do not tell whose they are.
-    fn items(&self, scores: &[Vec<TokenScore>]) -> Option<Items> {
-        // The scored targets of the windows follow each other: token 1, token 2, and so on.
-        let losses: Vec<f64> = scores.iter().flatten().map(|it| f64::from(it.loss)).collect();
-        let firsts = self.first_tokens.as_ref()?;
-        let ends = firsts.iter().skip(1).copied().chain([self.tokens.len()]);
-        let scored = |(index, (&first, end)): (usize, (&usize, usize))| {
-            // Token 0 is no target, and target 1 has the first loss.
-            let targets = first.max(1) - 1..end.max(1) - 1;
-            let own = &losses[targets.start.min(losses.len())..targets.end.min(losses.len())];
-            let article = &self.articles[index];
-            let nll = own.iter().sum::<f64>();
-            let words = self.words[index] as f64 * own.len() as f64 / targets.len() as f64;
-            ArticleScore {
-                index,
-                title: article.title.clone(),
-                line: article.line,
-                bytes: article.bytes.clone(),
-                words: self.words[index],
-                targets: targets.len(),
-                scored: own.len(),
-                nll,
-                word_perplexity: (words > 0.0).then(|| perplexity(nll / words)),
-            }
-        };
-        let items = firsts.iter().zip(ends).enumerate().map(scored);
-        Some(Items::Articles(items.filter(|item| item.scored > 0 || item.targets == 0).collect()))
-    }
-
-    /// Whether this has the size and the words of WikiText-103's published test split.
-    #[must_use]
-    pub fn is_published_test_split(&self) -> bool {
-        (self.bytes, self.original_tokens) == PUBLISHED_TEST_SPLIT
-    }
-
-    /// Targets per original word that has one before it.
-    #[must_use]
-    pub fn token_ratio(&self) -> f64 {
-        (self.tokens.len() - 1) as f64 / (self.original_tokens - 1) as f64
+        scoring: ScoringSettings::new(&task.data, model, plan),
     }
 }
 
@@ -352,7 +202,7 @@ impl Metrics {
         Self {
             word_perplexity: perplexity(nll / words),
             token_perplexity: perplexity(nll / scored.targets as f64),
-            capped: nll / words.min(scored.targets as f64) > MAX_MEAN_LOSS,
+            capped: is_capped(nll / words.min(scored.targets as f64)),
             total_nll: nll,
             bits_per_byte: nll / std::f64::consts::LN_2 / bytes,
         }
@@ -370,10 +220,6 @@ impl Counts {
             windows_scored: scored.windows,
         }
     }
-}
-
-pub(super) fn perplexity(mean_loss: f64) -> f64 {
-    mean_loss.min(MAX_MEAN_LOSS).exp()
 }
 
 /// The windows that score something, as many as the plan allows.

@@ -15,13 +15,15 @@ mod articles;
 mod form;
 pub mod lm_eval;
 pub mod megatron;
+mod test_text;
 
 use std::path::PathBuf;
 
 pub use articles::{Article, cut};
 use corpus::Observer;
 pub use form::Form;
-pub use megatron::{Counts, Measured, Metrics, Settings, TestText};
+pub use megatron::{Counts, Measured, Metrics, Settings};
+pub use test_text::TestText;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;

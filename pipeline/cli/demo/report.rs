@@ -87,7 +87,7 @@ impl DemoReport {
                     let tokens_per_word = counts.label_tokens as f64 / counts.examples as f64;
                     lambada = Some(Lambada {
                         examples: counts.examples,
-                        uniform_target_perplexity: (settings.common.vocab_size as f64)
+                        uniform_target_perplexity: (settings.common.scoring.vocab_size as f64)
                             .powf(tokens_per_word),
                         score: Score {
                             task,

@@ -190,13 +190,17 @@ pub(crate) fn run(
         Some(path) => Some(ItemsFile::begin(path, args.overwrite)?),
         None => None,
     };
-    let report = work.run(progress).map_err(failure)?;
+    let (report, scores) = work.run(progress).map_err(failure)?;
     // Where one of the three cannot be written, it must not cost the others the numbers.
     let printed =
         if global.json { output::json(&report) } else { output::text(&report.to_string()) };
     let written = out.map_or(Ok(()), |file| file.finish(&report));
     let with_items = items.map_or(Ok(()), |file| file.finish(&report));
     printed.and(written).and(with_items)?;
+    // Nor is anything to be scored again then.
+    if let Some(scores) = scores {
+        scores.forget();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

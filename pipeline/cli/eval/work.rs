@@ -1,7 +1,9 @@
 //! What a call of the command does: scoring, or a search for test sets in a corpus.
 
 use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
-use evaluation::{EvalError, EvalPlan, EvalReport, EvalSummary, evaluate};
+use evaluation::{
+    EvalError, EvalPlan, EvalReport, EvalSummary, ScoresOnDisk, evaluate_keeping_scores,
+};
 use serde::Serialize;
 
 use crate::progress::Progress;
@@ -34,12 +36,18 @@ impl Work {
         Ok(WorkSummary { contamination, scoring })
     }
 
-    /// Does it.
-    pub(super) fn run(&self, progress: &Progress) -> Result<EvalReport, EvalError> {
+    /// Does it. Scores are to be forgotten when the report is written.
+    pub(super) fn run(
+        &self,
+        progress: &Progress,
+    ) -> Result<(EvalReport, Option<ScoresOnDisk>), EvalError> {
         match self {
-            Self::Scoring(plan) => evaluate(plan, progress),
+            Self::Scoring(plan) => {
+                let (report, scores) = evaluate_keeping_scores(plan, progress)?;
+                Ok((report, Some(scores)))
+            }
             Self::Contamination(plan, scoring) => {
-                contamination::measure(plan, scoring.as_ref(), progress)
+                Ok((contamination::measure(plan, scoring.as_ref(), progress)?, None))
             }
         }
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use corpus::{CorpusError, Existing, FileSummary, Observer, machine};
 use curation::{CurationError, curate};
 use evaluation::contamination::{ContaminationPlan, measure};
-use evaluation::{EvalError, PartialScores, evaluate};
+use evaluation::{EvalError, PartialScores, evaluate_keeping_scores};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
@@ -282,10 +282,12 @@ impl<'a> Work<'a> {
         // What lies there is this very part's.
         let scores = self.out(&scores_of(self.parts.size(size), task));
         plan.partial_scores = PartialScores::File { path: scores, replace: true };
-        let report = evaluate(&plan, self.progress).context("cannot evaluate")?;
+        let (report, scores) =
+            evaluate_keeping_scores(&plan, self.progress).context("cannot evaluate")?;
         let result = report.results.first().context("the evaluation has no result")?;
         let result = serde_json::to_value(result)?;
         write_json(&path, &report)?;
+        scores.forget();
         Ok(Done::With(result))
     }
 

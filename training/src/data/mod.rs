@@ -4,11 +4,11 @@
 //! [`weighted_path`] is what was asked for and `input` opens it; [`split`] divides documents into
 //! training, validation and test, [`stream`] makes one row of tokens of them, and [`samples`] cuts
 //! it. [`order`] permutes a source's samples, or [`megatron_index`] as the original implementation
-//! does; [`blend`] mixes the sources, [`sampler`] puts both together, and [`batch`] puts samples side
-//! by side. `training_data` is the road from the first to the last, and [`part`] a shorter one for who
-//! only evaluates. Everything is a pure function of
-//! the data, the seed and a sample's place, so that a run resumes anywhere without replaying what
-//! came before, and no rank or thread changes what is read. Counts and places have 64 bits.
+//! does; [`blend`] mixes the sources, [`sampler`] puts both together, and [`batch`] puts samples
+//! side by side. `training_data` is the road from the first to the last, and [`part`] a shorter one
+//! for who only evaluates. Everything is a pure function of the data, the seed and a sample's place,
+//! so that a run resumes anywhere without replaying what came before, and no rank or thread changes
+//! what is read. Counts and places have 64 bits.
 
 pub mod batch;
 pub mod blend;

@@ -1,8 +1,8 @@
 //! Keeping test data out of the corpus.
 //!
 //! A test set is cut into items: the articles of a text in WikiText's form, the records of a
-//! JSONL or Parquet benchmark ([`corpus::test_set`]). A document goes for the first of these rules that is on
-//! and applies:
+//! JSONL or Parquet benchmark ([`corpus::test_set`]). A document goes for the first of these rules
+//! that is on and applies:
 //!
 //! 1. `article`: it holds more than half of an item's distinct n-grams, or more than half of its
 //!    own are in one item. The first finds the article inside a longer page, the second an excerpt

@@ -2,6 +2,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
+use super::search::WINDOW_WORDS;
 use super::*;
 
 /// What a search finds: the size, the words and where they begin, in text order by size.
