@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use corpus::reader::{OnBadFile, OnBadLine, SourceConfig};
 use corpus::{NormalizedText, Observer, Silent, Unit};
@@ -57,17 +58,17 @@ fn published_test_sets_overlap_as_is_known() {
         return;
     };
     let [test, valid, lambada] = &files[..] else { panic!("three files") };
-    let both = plan(&[test.clone(), lambada.clone()], &[valid.clone()], &[8]);
+    let both = plan(&[test.clone(), lambada.clone()], from_ref(valid), &[8]);
     let report = measure(&both, None, &Silent).unwrap();
     let [of_wikitext, of_lambada] = measured(&report)[..] else { panic!("two test sets") };
     assert_eq!(totals(&of_wikitext.findings.counts), [206_591, 11, 205_719, 9]);
     let [positions, _, distinct, _] = totals(&of_lambada.findings.counts);
     assert_eq!((positions, distinct), (280_356, 278_588));
-    let lambada_in_test = one(&plan(&[lambada.clone()], &[test.clone()], &[8]));
+    let lambada_in_test = one(&plan(from_ref(lambada), from_ref(test), &[8]));
     assert_eq!(totals(&lambada_in_test.findings.counts), [280_356, 0, 278_588, 0]);
 
     let sizes: Vec<usize> = (5..=13).collect();
-    let itself = one(&plan(&[test.clone()], &[test.clone()], &sizes));
+    let itself = one(&plan(from_ref(test), from_ref(test), &sizes));
     assert_eq!(totals(&itself.findings.counts), [206_591, 206_591, 205_719, 205_719]);
     for of_size in &itself.by_ngram_words {
         assert_eq!((of_size.position_share, of_size.distinct_share), (1.0, 1.0));
@@ -107,7 +108,7 @@ proptest! {
         let test = dir.write("test.jsonl", jsonl(&items));
         let whole = dir.write("whole.jsonl", jsonl(&documents));
         let sizes = [1, 2, 3, 5];
-        let found = one(&plan(&[test.clone()], &[whole], &sizes));
+        let found = one(&plan(from_ref(&test), &[whole], &sizes));
         for (of_size, size) in found.by_ngram_words.iter().zip(sizes) {
             let counts = [
                 of_size.positions,
@@ -143,7 +144,7 @@ fn a_text_is_one_stream_and_records_are_apart() {
     let dir = Dir::new();
     let corpus = dir.write("corpus.txt", "b t2 c");
     let text = dir.write("test.tokens", " = t1 = \n \n a b \n \n = t2 = \n \n c d \n");
-    let found = one(&plan(&[text], &[corpus.clone()], &[3]));
+    let found = one(&plan(&[text], from_ref(&corpus), &[3]));
     let counts = &found.findings.counts;
     assert_eq!(totals(counts), [4, 1, 4, 1]);
     assert_eq!((counts.items, counts.matched_items, counts.words), (2, 1, 6));
@@ -180,7 +181,7 @@ fn the_documents_that_share_the_most_come_first_with_their_place_and_item() {
     );
     gzip.write_all(text.as_bytes()).unwrap();
     gzip.finish().unwrap();
-    let found = one(&plan(&[test.clone()], &[path.clone()], &[8]));
+    let found = one(&plan(from_ref(&test), from_ref(&path), &[8]));
     assert_eq!(found.findings.counts.contaminated_documents, 3);
     let told = |it: &DocumentOverlap| {
         (it.id.clone().unwrap(), it.line.unwrap(), it.shared_ngrams, it.item.line)
@@ -224,8 +225,8 @@ fn tokens_of_a_data_folder_are_compared_as_their_text() {
     let texts = dir.write("corpus.jsonl", jsonl(&documents));
     let folder = data_folder(&dir, "data", &texts, None);
     let sizes = [5, 8, 13];
-    let of_text = one(&plan(&[test.clone()], &[texts.clone()], &sizes));
-    let of_folder = one(&plan(&[test.clone()], &[folder.clone()], &sizes));
+    let of_text = one(&plan(from_ref(&test), from_ref(&texts), &sizes));
+    let of_folder = one(&plan(from_ref(&test), from_ref(&folder), &sizes));
     assert!(of_text.findings.metrics.position_share > 0.1);
     assert_eq!(of_folder.by_ngram_words, of_text.by_ngram_words);
     for (in_folder, in_text) in of_folder.worst_documents.iter().zip(&of_text.worst_documents) {
@@ -236,7 +237,7 @@ fn tokens_of_a_data_folder_are_compared_as_their_text() {
     }
 
     let without = data_folder(&dir, "clean", &texts, Some(test.clone()));
-    let clean = one(&plan(&[test.clone()], &[without.clone()], &sizes));
+    let clean = one(&plan(from_ref(&test), from_ref(&without), &sizes));
     assert_eq!(clean.findings.metrics.position_share, 0.0, "items were the targets");
     let both = one(&plan(&[test], &[without, texts], &sizes));
     assert_eq!(both.by_ngram_words, of_text.by_ngram_words);
@@ -249,7 +250,7 @@ fn damaged_folders_and_tokens_without_a_tokenizer_are_refused() {
     let test = dir.write("test.jsonl", jsonl(&[words(1, 40)]));
     let texts = dir.write("corpus.jsonl", jsonl(&[words(2, 400)]));
     let folder = data_folder(&dir, "data", &texts, None);
-    let plan = plan(&[test], &[folder.clone()], &[8]);
+    let plan = plan(&[test], from_ref(&folder), &[8]);
     let tokens = folder.join("corpus.bin");
     let sound = fs::read(&tokens).unwrap();
     let mut damaged = sound.clone();
@@ -294,10 +295,10 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     let refused = |plan: &ContaminationPlan, part: &str| {
         assert!(problem(plan).contains(part), "{}", problem(plan));
     };
-    refused(&plan(&[], &[corpus.clone()], &[8]), "no test set is given");
-    refused(&plan(&[test.clone()], &[], &[8]), "no corpus is given");
-    refused(&plan(&[test.clone()], &[corpus.clone()], &[]), "no number of words is given");
-    refused(&plan(&[test.clone(), test.clone()], &[corpus.clone()], &[8]), "read already");
+    refused(&plan(&[], from_ref(&corpus), &[8]), "no test set is given");
+    refused(&plan(from_ref(&test), &[], &[8]), "no corpus is given");
+    refused(&plan(from_ref(&test), from_ref(&corpus), &[]), "no number of words is given");
+    refused(&plan(&[test.clone(), test.clone()], from_ref(&corpus), &[8]), "read already");
     refused(&plan(&[test], &[corpus.clone(), corpus], &[8]), "is given twice as a corpus");
 }
 
@@ -306,7 +307,7 @@ fn results_begin_with_eight_words_or_with_the_first_number_given() {
     let dir = Dir::new();
     let test = dir.write("test.jsonl", jsonl(&[words(1, 40)]));
     for (sizes, primary) in [(&[5, 8, 13][..], 8), (&[13, 5], 13), (&[6, 6], 6)] {
-        let found = one(&plan(&[test.clone()], &[test.clone()], sizes));
+        let found = one(&plan(from_ref(&test), from_ref(&test), sizes));
         assert_eq!(found.findings.settings.ngram_words, primary);
         assert_eq!(found.findings.counts.positions, 41 - primary as u64);
         let mut sizes = sizes.to_vec();

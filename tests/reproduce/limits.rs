@@ -109,8 +109,8 @@ fn the_dry_run_of_the_tiny_table_shows_its_parts_and_what_it_takes() {
     // In words: no names of keys, and no number without its unit.
     assert!(!run.stdout.contains("flops per second"), "{}", run.stdout);
     let line = |start: &str| {
-        let lines = run.stdout.lines().filter(|line| line.starts_with(start));
-        lines.last().unwrap_or_else(|| panic!("{start}: {}", run.stdout)).to_owned()
+        let mut lines = run.stdout.lines().filter(|line| line.starts_with(start));
+        lines.next_back().unwrap_or_else(|| panic!("{start}: {}", run.stdout)).to_owned()
     };
     let large = line("large ");
     assert!(large.contains("17,682,432") && large.contains("1,638,400"), "{large}");
