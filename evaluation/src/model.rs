@@ -7,7 +7,7 @@ use std::sync::Arc;
 use corpus::tokenizer::Tokenizer;
 use corpus::{Observer, TokenizerIdentity, Unit};
 use serde::Serialize;
-use training::checkpoint::Checkpoint;
+use training::checkpoint::{Checkpoint, Weights};
 use training::data::SplitWeights;
 use training::inference::{Scorer, Window};
 use training::model::Gpt2Config;
@@ -19,7 +19,7 @@ use crate::error::EvalError;
 use crate::kept::Kept;
 use crate::score_log::ScoreLog;
 use crate::scores_of::ScoresOf;
-use crate::weights::Weights;
+use crate::weights;
 
 /// A model without its weights: all that is needed to prepare a test set for it.
 #[derive(Clone)]
@@ -156,8 +156,8 @@ impl EvaluatedModel {
     /// something else; when `observer`, which hears how far the reading is, asks to stop.
     pub fn open(plan: &EvalPlan, observer: &dyn Observer) -> Result<Self, EvalError> {
         plan.check_beforehand()?;
-        let weights = Weights::open(&plan.checkpoint, observer)?;
-        let identity = weights.identity()?;
+        let weights = weights::open(&plan.checkpoint, observer)?;
+        let identity = weights::identity(&weights)?;
         plan.check(&identity.config)?;
         identity.config.check_tensor_parallel(plan.tensor_parallel_size.get())?;
         let log = open_log(plan, &weights, &identity, observer)?;

@@ -9,7 +9,7 @@ use training::model::Gpt2Config;
 use crate::config::EvalPlan;
 use crate::error::EvalError;
 use crate::model::CheckpointKind;
-use crate::weights::Weights;
+use crate::weights;
 
 /// What a plan amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,7 +72,7 @@ impl EvalPlan {
     /// `observer` asks to stop.
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
         self.check_beforehand()?;
-        let model = Weights::open(&self.checkpoint, observer)?.identity()?;
+        let model = weights::identity(&weights::open(&self.checkpoint, observer)?)?;
         let ranks = self.tensor_parallel_size.get();
         model.config.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));

@@ -1,4 +1,4 @@
-//! The weights of a model, wherever they come from: a run, a checkpoint, or a Hugging Face folder.
+//! The model of a checkpoint, wherever it comes from: a run, a checkpoint, or a Hugging Face folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,81 +6,43 @@ use std::sync::Arc;
 use corpus::tokenizer::{FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer};
 use corpus::{Observer, TokenizerIdentity};
 use tracing::{info, warn};
-use training::TrainError;
-use training::checkpoint::{Checkpoint, HuggingFaceModel};
-use training::parameters::{ParameterSource, ParameterSpec};
+use training::checkpoint::{Checkpoint, HuggingFaceModel, Weights};
 
 use crate::error::EvalError;
 use crate::model::{CheckpointKind, ModelIdentity};
 
-/// Weights that have been opened.
-pub(crate) enum Weights {
-    /// A checkpoint of this program.
-    Checkpoint(Box<Checkpoint>),
-    /// A folder of Hugging Face's.
-    HuggingFace(Box<HuggingFaceModel>),
+/// Opens the newest whole checkpoint of a run, a checkpoint, or a Hugging Face folder.
+///
+/// # Errors
+///
+/// When it is none of them or not whole: a tensor that is missing, superfluous or of another shape
+/// is named; or when `observer` asks to stop.
+pub(crate) fn open(path: &Path, observer: &dyn Observer) -> Result<Weights, EvalError> {
+    if HuggingFaceModel::is_at(path) {
+        return Ok(Weights::HuggingFace(Box::new(HuggingFaceModel::open(path)?)));
+    }
+    Ok(Weights::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?)))
 }
 
-impl Weights {
-    /// Opens the newest whole checkpoint of a run, a checkpoint, or a Hugging Face folder.
-    ///
-    /// # Errors
-    ///
-    /// When it is none of them or not whole: a tensor that is missing, superfluous or of another
-    /// shape is named; or when `observer` asks to stop.
-    pub(crate) fn open(path: &Path, observer: &dyn Observer) -> Result<Self, EvalError> {
-        if HuggingFaceModel::is_at(path) {
-            return Ok(Self::HuggingFace(Box::new(HuggingFaceModel::open(path)?)));
-        }
-        Ok(Self::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?)))
-    }
-
-    /// What the model is.
-    ///
-    /// # Errors
-    ///
-    /// When its tokenizer is not found, or is not the model's.
-    pub(crate) fn identity(&self) -> Result<ModelIdentity, EvalError> {
-        match self {
-            Self::Checkpoint(checkpoint) => ModelIdentity::new(checkpoint),
-            Self::HuggingFace(model) => {
-                let tokenizer = tokenizer_of(model)?;
-                Ok(ModelIdentity {
-                    checkpoint: model.folder().to_owned(),
-                    kind: CheckpointKind::HuggingFace,
-                    step: None,
-                    // Rows beyond the tokenizer's tokens only pad the table, and are not read.
-                    config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
-                    split_weights: None,
-                    tokenizer,
-                })
-            }
-        }
-    }
-
-    /// Hashes of the files that hold the weights; of a Hugging Face folder they are read for it.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read, or `observer` asks to stop.
-    pub(crate) fn fingerprint(&self, observer: &dyn Observer) -> Result<String, EvalError> {
-        match self {
-            Self::Checkpoint(checkpoint) => Ok(checkpoint.model_hash()),
-            Self::HuggingFace(model) => Ok(model.fingerprint(observer)?),
-        }
-    }
-}
-
-impl ParameterSource for Weights {
-    fn local(
-        &self,
-        spec: &ParameterSpec,
-        rank: usize,
-        size: usize,
-    ) -> Result<Vec<f32>, TrainError> {
-        match self {
-            Self::Checkpoint(checkpoint) => checkpoint.local(spec, rank, size),
-            Self::HuggingFace(model) => model.local(spec, rank, size),
+/// What the model of `weights` is.
+///
+/// # Errors
+///
+/// When its tokenizer is not found, or is not the model's.
+pub(crate) fn identity(weights: &Weights) -> Result<ModelIdentity, EvalError> {
+    match weights {
+        Weights::Checkpoint(checkpoint) => ModelIdentity::new(checkpoint),
+        Weights::HuggingFace(model) => {
+            let tokenizer = tokenizer_of(model)?;
+            Ok(ModelIdentity {
+                checkpoint: model.folder().to_owned(),
+                kind: CheckpointKind::HuggingFace,
+                step: None,
+                // Rows beyond the tokenizer's tokens only pad the table, and are not read.
+                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
+                split_weights: None,
+                tokenizer,
+            })
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::weights_only::TOKENIZER;
-use super::{Checkpoint, HuggingFaceModel, MANIFEST, MODEL, folder_of_checkpoints};
+use super::{Checkpoint, HuggingFaceModel, MANIFEST, Weights, folder_of_checkpoints};
 use crate::TrainError;
 use crate::checkpoint::CheckpointError;
 use crate::model::Gpt2Config;
@@ -33,16 +33,8 @@ pub struct InitRecord {
 /// Weights to begin with.
 #[derive(Debug)]
 pub struct InitialWeights {
-    source: Source,
+    source: Weights,
     record: InitRecord,
-}
-
-#[derive(Debug)]
-enum Source {
-    /// A checkpoint.
-    Checkpoint(Box<Checkpoint>),
-    /// A folder in Hugging Face's form.
-    HuggingFace(Box<HuggingFaceModel>),
 }
 
 impl InitialWeights {
@@ -55,14 +47,11 @@ impl InitialWeights {
     pub fn open(path: &Path, observer: &dyn Observer) -> Result<Self, TrainError> {
         let is_ours = path.join(MANIFEST).exists() || folder_of_checkpoints(path).is_some();
         let source = if is_ours {
-            Source::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?))
+            Weights::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?))
         } else {
-            Source::HuggingFace(Box::new(HuggingFaceModel::open(path)?))
+            Weights::HuggingFace(Box::new(HuggingFaceModel::open(path)?))
         };
-        let fingerprint = match &source {
-            Source::Checkpoint(checkpoint) => checkpoint.hash_of(MODEL).unwrap_or_default(),
-            Source::HuggingFace(model) => model.fingerprint(observer)?,
-        };
+        let fingerprint = source.fingerprint(observer)?;
         let folder = std::path::absolute(source.folder())
             .map_err(|error| TrainError::io("resolve", path, error))?;
         let record = InitRecord { path: folder.display().to_string(), fingerprint };
@@ -87,12 +76,12 @@ impl InitialWeights {
     ) -> Result<(), TrainError> {
         let (source, folder) = (&self.source, self.source.folder());
         let theirs = match source {
-            Source::Checkpoint(checkpoint) => checkpoint.model_config(),
-            Source::HuggingFace(model) => model.config(),
+            Weights::Checkpoint(checkpoint) => checkpoint.model_config(),
+            Weights::HuggingFace(model) => model.config(),
         };
         let mut differences = model.differences(theirs);
         match source {
-            Source::Checkpoint(checkpoint) => {
+            Weights::Checkpoint(checkpoint) => {
                 let theirs = checkpoint.tokenizer()?;
                 if theirs.fingerprint != tokenizer.fingerprint {
                     differences.push(format!(
@@ -101,7 +90,7 @@ impl InitialWeights {
                     ));
                 }
             }
-            Source::HuggingFace(model) => {
+            Weights::HuggingFace(model) => {
                 match find_tokenizer(folder)? {
                     None => warn!(
                         "{}: no tokenizer there; that it is the data's, {}, is not known",
@@ -150,15 +139,6 @@ fn is_same(found: &FoundTokenizer, folder: &Path, data: &TokenizerIdentity) -> b
     }
 }
 
-impl Source {
-    fn folder(&self) -> &Path {
-        match self {
-            Self::Checkpoint(checkpoint) => checkpoint.folder(),
-            Self::HuggingFace(model) => model.folder(),
-        }
-    }
-}
-
 impl ParameterSource for InitialWeights {
     fn local(
         &self,
@@ -166,10 +146,7 @@ impl ParameterSource for InitialWeights {
         rank: usize,
         size: usize,
     ) -> Result<Vec<f32>, TrainError> {
-        match &self.source {
-            Source::Checkpoint(checkpoint) => checkpoint.local(spec, rank, size),
-            Source::HuggingFace(model) => model.local(spec, rank, size),
-        }
+        self.source.local(spec, rank, size)
     }
 }
 

@@ -38,6 +38,7 @@ mod save;
 mod save_progress;
 mod tensor_file;
 mod tensor_map;
+mod weights;
 mod weights_only;
 
 pub use error::CheckpointError;
@@ -54,6 +55,7 @@ pub use retention::Retention;
 pub use room::Room;
 pub(crate) use run_checkpoints::{RunCheckpoints, delete_all};
 pub use save::{Saved, Snapshot, save};
+pub use weights::Weights;
 
 use std::path::{Path, PathBuf};
 
