@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::sampler::OrderedSamples;
+use super::segments::Segments;
 use crate::TrainError;
 
 /// The samples of one micro-batch, on the host.
@@ -22,6 +23,8 @@ pub struct Batch {
     /// Place of the first row in the global batch: dropout masks are drawn for places, so that
     /// micro-batches change nothing.
     pub first_sample: usize,
+    /// What samples of two segments have beside these; `None` for windows of running text.
+    pub segments: Option<Segments>,
 }
 
 impl Batch {
@@ -47,6 +50,7 @@ impl Batch {
             num_samples: rows().len(),
             seq_length,
             first_sample,
+            segments: None,
         }
     }
 }
