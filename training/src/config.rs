@@ -11,7 +11,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Activation, Precision, Recompute};
-use crate::data::{SampleOrder, SplitWeights};
+use crate::data::{MaskedLmConfig, SampleOrder, SplitWeights};
 use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
 use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
@@ -190,6 +190,10 @@ pub struct DataConfig {
     /// folders have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
+    /// `[data.masked_lm]`: how sentences are paired and masked, for `[model.bert]`; its defaults
+    /// where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked_lm: Option<MaskedLmConfig>,
 }
 
 /// What to do about a source that ends before the run.

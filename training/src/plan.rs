@@ -19,7 +19,7 @@ use crate::checkpoint::InitialWeights;
 use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
 use crate::data::input::DataInputs;
 use crate::data::training_data::{DataRequest, TrainingData};
-use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, WeightedPath};
+use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, SampleForm, WeightedPath};
 use crate::faults::{FaultKind, Faults};
 use crate::model::Gpt2Config;
 use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
@@ -205,8 +205,9 @@ impl TrainConfig {
             }
             None => None,
         };
-        let data =
-            TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
+        let form = self.data.windows()?;
+        let request = self.request(form, model.seq_length);
+        let data = TrainingData::prepare(&inputs, &self.data, &request, observer)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
         let sampler = |samples| BatchSampler { samples, micro_batch_size, global_batch_size };
@@ -400,7 +401,7 @@ impl TrainConfig {
     }
 
     /// What the run asks of its data.
-    fn request(&self, seq_length: usize) -> DataRequest {
+    fn request(&self, form: SampleForm, seq_length: usize) -> DataRequest {
         let global_batch_size = self.batch.global_batch_size.get() as u64;
         let validation = self.validation.as_ref().map(|config| {
             config
@@ -408,6 +409,7 @@ impl TrainConfig {
                 .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size))
         });
         DataRequest {
+            form,
             seq_length,
             seed: self.seed,
             num_samples: self.schedule.train_steps.get() * global_batch_size, // checked before

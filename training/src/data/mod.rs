@@ -13,6 +13,7 @@
 pub mod batch;
 pub mod blend;
 pub mod error;
+pub mod form;
 pub(crate) mod input;
 pub mod megatron_index;
 pub mod mersenne_twister;
@@ -31,6 +32,7 @@ pub mod weighted_path;
 pub use batch::{Batch, BatchSampler};
 pub use blend::{Blend, Draw};
 pub use error::DataError;
+pub use form::{MaskedLmConfig, SampleForm};
 pub use megatron_index::MegatronIndex;
 pub use mersenne_twister::MersenneTwister;
 pub use order::{KeyedPermutation, SampleOrder};

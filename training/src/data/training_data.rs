@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::blend::Blend;
 use super::error::DataError;
+use super::form::SampleForm;
 use super::input::{DataInputs, Source};
 use super::megatron_index::MegatronIndex;
 use super::order::SampleOrder;
@@ -27,6 +28,8 @@ use crate::config::{DataConfig, Repeat};
 /// What a run needs of its data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DataRequest {
+    /// What a sample is.
+    pub(crate) form: SampleForm,
     /// Inputs per sample.
     pub(crate) seq_length: usize,
     /// Seed of the order.
