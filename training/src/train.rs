@@ -180,12 +180,12 @@ where
     let started = Instant::now();
     let stop_requested = || observer.stop_requested();
     let taken = validation_loss(&state.model.valid(), validation, rank, stop_requested)?;
-    let Some((loss, targets)) = taken else { return Ok(false) };
+    let Some(taken) = taken else { return Ok(false) };
     // The same bits on every rank, and so the same decision.
-    if !loss.is_finite() {
+    if let Some(&(_, loss)) = taken.losses.iter().find(|(_, loss)| !loss.is_finite()) {
         return Err(diagnosis::end_of_run(plan, state, NonFinite::Validation { loss }, rank));
     }
-    log.validation(plan, step, (loss, targets), started.elapsed())?;
+    log.validation(plan, step, &taken, started.elapsed())?;
     Ok(true)
 }
 

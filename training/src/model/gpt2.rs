@@ -4,11 +4,14 @@ use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
 use super::{Embedding, Gpt2Config, KeyValueCache, LayerNorm, TransformerBlock};
-use crate::backend::{IncrementalKernels, Precision, TpBackend};
+use crate::backend::{IncrementalKernels, Precision, TpBackend, VisibleKeys};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parallel::{LmHead, Targets, TensorParallelGroup, TokenScore};
 use crate::parameters::{ParameterLoader, ParameterSource};
+
+/// Every query sees what came before it.
+const CAUSAL: VisibleKeys = VisibleKeys::Causal;
 
 /// A GPT-2 language model.
 #[derive(Module, Debug)]
@@ -42,11 +45,11 @@ impl<B: TpBackend> Gpt2<B> {
         config.check_splits_over(group)?;
         let table = config.parameters();
         let parameters = ParameterLoader::new(&table, source, group, device);
-        let layers = parameters.child("layers");
+        let (layers, sizes) = (parameters.child("layers"), config.layers());
         Ok(Self {
             embedding: Embedding::init(config, &parameters.child("embedding"))?,
             layers: (0..config.num_layers)
-                .map(|layer| TransformerBlock::init(config, layer, &layers.child(layer)))
+                .map(|layer| TransformerBlock::init(&sizes, layer, &layers.child(layer)))
                 .collect::<Result<_, _>>()?,
             final_layernorm: LayerNorm::init(
                 config.hidden_size,
@@ -87,8 +90,10 @@ impl<B: TpBackend> Gpt2<B> {
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
         let embedded = self.embed(tokens, dropout);
-        let hidden =
-            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        let hidden = self
+            .layers
+            .iter()
+            .fold(embedded, |hidden, layer| layer.forward(hidden, &CAUSAL, dropout));
         self.final_layernorm.forward(hidden)
     }
 
@@ -109,8 +114,10 @@ impl<B: TpBackend> Gpt2<B> {
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 1> {
         let embedded = self.embed(tokens, dropout);
-        let hidden =
-            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        let hidden = self
+            .layers
+            .iter()
+            .fold(embedded, |hidden, layer| layer.forward(hidden, &CAUSAL, dropout));
         self.head_loss(hidden, targets, loss_weights)
     }
 

@@ -14,6 +14,7 @@ mod config;
 mod embedding;
 mod gpt2;
 mod key_value_cache;
+mod layer_config;
 mod layer_norm;
 mod mlp;
 mod table;
@@ -24,6 +25,7 @@ pub use config::Gpt2Config;
 pub use embedding::{Embedding, PositionEmbedding};
 pub use gpt2::Gpt2;
 pub use key_value_cache::KeyValueCache;
+pub use layer_config::{Arrangement, LayerConfig};
 pub use layer_norm::LayerNorm;
 pub use mlp::Mlp;
 
