@@ -168,7 +168,7 @@ where
         hidden = M::layer_without_graph(layer, hidden, &visible, Some(dropout));
         places.push(tensor_is_finite(&hidden));
     }
-    let losses = model.head_losses(Tensor::from_inner(hidden), batch);
+    let losses = model.head_losses(Tensor::from_inner(hidden), batch, Some(dropout));
     let is_finite = |loss: Tensor<B, 1>| loss.inner().into_scalar().elem::<f64>().is_finite();
     places.push(losses.into_iter().all(is_finite));
     places.into_iter().position(|is_finite| !is_finite)

@@ -100,7 +100,7 @@ impl<M> Pass<'_, M> {
         }
 
         let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
-        let losses = model.head_losses(hidden.clone(), batch);
+        let losses = model.head_losses(hidden.clone(), batch, dropout);
         let values = numbers(M::LOSSES, &losses);
         let loss = sum(losses);
         timers.stop(forward);
@@ -110,9 +110,10 @@ impl<M> Pass<'_, M> {
         let mut found = scaled(loss, settings).backward();
         let mut gradient =
             hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
-        let tied = model.tied_weight();
-        let tied_gradient =
-            tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
+        let tied = model.tied_weight().map(|tied| {
+            let gradient = tied.grad_remove(&mut found);
+            (tied, gradient.expect("the loss depends on the tied weight"))
+        });
         gradients.add_found(&[], model, found);
 
         for (index, layer) in model.layers().iter().enumerate().rev() {
@@ -129,8 +130,13 @@ impl<M> Pass<'_, M> {
         // The tied weight's gradient of the loss is there before the embedding adds its own to it,
         // as in one graph.
         let embedded = (embedded, Tensor::from_inner(gradient));
-        let tied = (tied, Tensor::from_inner(tied_gradient));
-        gradients.backward(model, with_gradients(embedded, tied));
+        let rest = match tied {
+            Some((tied, gradient)) => {
+                with_gradients(embedded, (tied, Tensor::from_inner(gradient)))
+            }
+            None => with_gradient(embedded.0, embedded.1),
+        };
+        gradients.backward(model, rest);
         timers.stop(backward);
         values
     }

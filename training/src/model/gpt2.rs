@@ -134,7 +134,7 @@ impl<B: TpBackend> Gpt2<B> {
     ) -> Tensor<B, 1> {
         let hidden = self.final_layernorm.forward(hidden);
         let targets = Targets::new(targets, loss_weights);
-        self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
+        self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), None, &targets)
     }
 
     /// Losses and predictions at some positions, without dropout.
@@ -163,7 +163,8 @@ impl<B: TpBackend> Gpt2<B> {
             let indices = Tensor::<B, 1, Int>::from_data(indices.as_slice(), &hidden.device());
             hidden = hidden.select(0, indices);
         }
-        self.lm_head.token_scores(hidden, self.embedding.word_embeddings.weight.val(), targets)
+        let table = self.embedding.word_embeddings.weight.val();
+        self.lm_head.token_scores(hidden, table, None, targets)
     }
 
     /// All logits, `[batch, seq, vocab_size]`, without dropout and without a graph: for looking
@@ -174,7 +175,7 @@ impl<B: TpBackend> Gpt2<B> {
     /// As [`hidden_states`](Self::hidden_states).
     pub fn logits(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
         let hidden = self.hidden_states(tokens, None);
-        self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val())
+        self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val(), None)
     }
 }
 
