@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use corpus::tokenizer::{FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer};
+use corpus::tokenizer::{
+    BertTokenizer, FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer,
+};
 use corpus::{Observer, TokenizerIdentity};
 use tracing::{info, warn};
 use training::checkpoint::{Checkpoint, HuggingFaceModel, Weights};
@@ -55,6 +57,10 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
         Some(FoundTokenizer::Gpt2) => {
             info!("{}: its tokenizer is GPT-2's", folder.display());
             Ok(Arc::new(Gpt2Tokenizer::new()))
+        }
+        Some(FoundTokenizer::Bert) => {
+            info!("{}: its tokenizer is BERT's uncased one", folder.display());
+            Ok(Arc::new(BertTokenizer::new()))
         }
         Some(FoundTokenizer::Definition(text)) => {
             Ok(Arc::new(JsonTokenizer::of_definition(&folder.join("tokenizer.json"), text)?))

@@ -199,7 +199,7 @@ fn corpus_of_less_than_a_sample_repeats_its_epochs() {
     let plan = workbench.validate(config(SampleOrder::Megatron)).unwrap();
     // 40 samples of 1,024: the least e with (700 e - 1) / 1024 >= 40.
     let samples = plan.train.samples.samples();
-    assert_eq!(samples.sources()[0].index().unwrap().epochs(), 59);
+    assert_eq!(samples.sources()[0].shuffled_epochs(), Some(59));
     assert_eq!(samples.len(), 40);
     let mut tokens = Vec::new();
     samples.read(plan.sample_ids(10)[3], &mut tokens).unwrap();

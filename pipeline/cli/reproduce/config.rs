@@ -435,6 +435,7 @@ impl ReproduceConfig {
             sources: if sources.is_empty() { vec![machine_source()] } else { sources },
             model: ModelFamily::Gpt2,
             tokenizer,
+            sequences: None,
             on_bad_line,
             on_bad_file,
             exact_duplicates,

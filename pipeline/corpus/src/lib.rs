@@ -64,7 +64,7 @@ mod word_hash;
 pub use byte_classes::ByteClasses;
 pub use data_folder::{
     DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
-    SHARD, SourceSpan, TokenizerIdentity, Workplace,
+    SHARD, Sequences, SourceSpan, TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use corpus::tokenizer::{
-    FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
+    BertTokenizer, FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer,
+    open as open_tokenizer,
 };
 use corpus::{Observer, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,7 @@ fn is_same(found: &FoundTokenizer, folder: &Path, data: &TokenizerIdentity) -> b
     }
     match found {
         FoundTokenizer::Gpt2 => Gpt2Tokenizer::new().fingerprint() == data.fingerprint,
+        FoundTokenizer::Bert => BertTokenizer::new().fingerprint() == data.fingerprint,
         FoundTokenizer::Definition(text) => {
             let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
             let own = open_tokenizer(&data.name).ok().and_then(|it| it.definition());

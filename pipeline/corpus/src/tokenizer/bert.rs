@@ -54,7 +54,7 @@ impl BertTokenizer {
         reason = "the vocabulary is part of the crate, and tested"
     )]
     pub fn new() -> Self {
-        let definition = definition(VOCABULARY).to_string();
+        let definition = definition(VOCABULARY, true).to_string();
         let tokenizer = JsonTokenizer::named(NAME.to_owned(), definition);
         Self(tokenizer.expect("the vocabulary in the crate makes a WordPiece tokenizer"))
     }
@@ -109,8 +109,9 @@ impl Tokenizer for BertTokenizer {
     }
 }
 
-/// The `tokenizer.json` of an uncased WordPiece tokenizer with this vocabulary, one token per line.
-pub(super) fn definition(vocabulary: &str) -> Value {
+/// The `tokenizer.json` of a WordPiece tokenizer with this vocabulary, one token per line, which
+/// lower-cases a text or not.
+pub(super) fn definition(vocabulary: &str, lower_case: bool) -> Value {
     let tokens: Map<String, Value> =
         vocabulary.lines().zip(0..).map(|(token, id)| (token.to_owned(), json!(id))).collect();
     let special = |name: &str| {
@@ -130,7 +131,7 @@ pub(super) fn definition(vocabulary: &str) -> Value {
         "added_tokens": added,
         "normalizer": {
             "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
-            "strip_accents": null, "lowercase": true,
+            "strip_accents": null, "lowercase": lower_case,
         },
         "pre_tokenizer": { "type": "BertPreTokenizer" },
         "post_processor": post_processor(&tokens),

@@ -95,7 +95,7 @@ pub fn export(
     if tokenizer.fingerprint() != identity.fingerprint {
         warn!("{}: the tokenizer has changed since training", identity.name);
     }
-    let TokenizerFiles { files: texts, is_gpt2, end_of_document } =
+    let TokenizerFiles { files: texts, is_gpt2, end_of_document, .. } =
         TokenizerFiles::of(&*tokenizer)?;
     for (name, text) in &texts {
         write_text(&folder.join(name), text)?;

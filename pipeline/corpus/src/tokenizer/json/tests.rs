@@ -211,10 +211,10 @@ fn texts_that_surely_have_tokens_have_them() {
 fn vocabulary_of_a_masked_model_names_what_it_lacks() {
     use crate::tokenizer::bert;
 
-    let whole = open(&bert::definition(bert::VOCABULARY).to_string()).unwrap();
+    let whole = open(&bert::definition(bert::VOCABULARY, true).to_string()).unwrap();
     assert_eq!(whole.masked_vocabulary().unwrap().mask, 103);
     let text = bert::VOCABULARY.replace("[MASK]", "[mask]").replace("[PAD]", "[pad]");
-    let without = open(&bert::definition(&text).to_string()).unwrap();
+    let without = open(&bert::definition(&text, true).to_string()).unwrap();
     let error = without.masked_vocabulary().unwrap_err().to_string();
     assert!(error.contains("tokenizer.json: has no [MASK], [PAD]: a masked"), "{error}");
     let gpt2 = Gpt2Tokenizer::new().masked_vocabulary().unwrap_err().to_string();
