@@ -161,7 +161,7 @@ fn stopped_run_goes_on_bit_for_bit() {
 }
 
 /// A trained model of each arrangement.
-fn trained(arrangement: Arrangement) -> (tempfile::TempDir, PathBuf) {
+pub(super) fn trained(arrangement: Arrangement) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let report = run(
         &folder.path().join("run"),
