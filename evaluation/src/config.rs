@@ -7,7 +7,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use training::architecture::Architecture;
 use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
 use training::model::Gpt2Config;
@@ -167,10 +166,7 @@ impl EvalPlan {
     pub(crate) fn check_beforehand(&self) -> Result<(), EvalError> {
         match Checkpoint::peek(&self.checkpoint) {
             None => Ok(()),
-            Some(manifest) => {
-                let Architecture::Gpt2(model) = &manifest.model;
-                self.check(model)
-            }
+            Some(manifest) => self.check(manifest.model.gpt2()?),
         }
     }
 

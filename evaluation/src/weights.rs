@@ -41,7 +41,7 @@ pub(crate) fn identity(weights: &Weights) -> Result<ModelIdentity, EvalError> {
                 kind: CheckpointKind::HuggingFace,
                 step: None,
                 // Rows beyond the tokenizer's tokens only pad the table, and are not read.
-                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
+                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?.gpt2()?.clone(),
                 split_weights: None,
                 tokenizer,
             })
@@ -67,7 +67,7 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
         }
         None => {
             let gpt2 = Gpt2Tokenizer::new();
-            let vocab_size = model.config().vocab_size;
+            let vocab_size = model.config()?.vocab_size;
             if !model.has_vocabulary_of(gpt2.vocab_size()) {
                 return Err(EvalError::UnknownTokenizer { path: folder.to_owned(), vocab_size });
             }

@@ -188,7 +188,7 @@ fn corpus_of_less_than_a_sample_repeats_its_epochs() {
     let workbench = Workbench::with_documents(101, &documents);
     let config = |order| {
         micro(|config| {
-            let ModelConfig::Gpt2(section) = &mut config.model;
+            let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
             section.seq_length = number(1_024);
             config.data.split = "100,0,0".parse().unwrap();
             config.data.order = order;

@@ -102,6 +102,12 @@ impl TensorMap {
     /// Demands exactly the tensors `expected`, with these shapes.
     pub(super) fn check(&self, expected: &[(String, &[usize])]) -> Result<(), TrainError> {
         let path = || self.path.clone();
+        let missing = expected.iter().map(|(name, _)| name.as_str());
+        let missing: Vec<&str> = missing.filter(|name| !self.has(name)).collect();
+        if !missing.is_empty() {
+            let name = missing.join(", ");
+            return Err(CheckpointError::TensorMissing { path: path(), name }.into());
+        }
         for (name, shape) in expected {
             let entry = self.entry(name)?;
             if entry.shape != *shape {
@@ -115,16 +121,14 @@ impl TensorMap {
             }
         }
         let expected: HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
-        let mut unexpected: Vec<&String> =
-            self.tensors.keys().filter(|name| !expected.contains(name.as_str())).collect();
-        unexpected.sort();
-        match unexpected.first() {
-            Some(name) => {
-                Err(CheckpointError::TensorUnexpected { path: path(), name: (*name).clone() }
-                    .into())
-            }
-            None => Ok(()),
+        let names = self.tensors.keys().map(String::as_str);
+        let mut unexpected: Vec<&str> = names.filter(|name| !expected.contains(name)).collect();
+        unexpected.sort_unstable();
+        if unexpected.is_empty() {
+            return Ok(());
         }
+        let name = unexpected.join(", ");
+        Err(CheckpointError::TensorUnexpected { path: path(), name }.into())
     }
 
     /// Slice of rank `rank` of `size` of the tensor `name`, which has the shape and the split of

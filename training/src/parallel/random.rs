@@ -130,6 +130,8 @@ pub enum DropoutSite {
     AttentionOutput = 2,
     /// The output of the MLP.
     MlpOutput = 3,
+    /// What a sample is as a whole, before a classifier.
+    Pooled = 4,
 }
 
 /// A family of masks: one for every sample and head.
