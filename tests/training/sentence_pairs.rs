@@ -2,6 +2,7 @@
 
 mod map;
 mod masks;
+mod road;
 mod run;
 
 use std::path::Path;
