@@ -23,6 +23,7 @@ mod reference_run;
 mod resume;
 mod runs;
 mod schedule_resume;
+mod sentence_pairs;
 mod tensorboard;
 mod threads;
 mod trace;

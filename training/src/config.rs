@@ -238,8 +238,8 @@ pub struct DataConfig {
     /// refuse the run.
     #[serde(default)]
     pub repeat: Repeat,
-    /// `gpt2`, or the `tokenizer.json` that made the tokens of shards without a manifest; data
-    /// folders have their own.
+    /// `gpt2`, `bert`, or the `tokenizer.json` that made the tokens of shards without a manifest;
+    /// data folders have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
     /// `[data.masked_lm]`: how sentences are paired and masked, for `[model.bert]`; its defaults

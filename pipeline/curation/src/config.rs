@@ -255,6 +255,12 @@ impl CurationConfig {
             "bert" => Sequences::Sentences,
             _ => Sequences::Documents,
         });
+        if self.model == ModelFamily::Bert && sequences == Sequences::Documents {
+            tracing::warn!(
+                "model = \"bert\", and a sequence of the shard will be a document, as GPT-2 is \
+                 trained on: set tokenizer = \"bert\", or sequences = \"sentences\""
+            );
+        }
         if sequences == Sequences::Sentences {
             tokenizer.masked_vocabulary()?; // nobody else trains on sentences
         }

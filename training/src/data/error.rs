@@ -144,7 +144,7 @@ pub enum DataError {
     /// A shard that does not say which tokenizer made it.
     #[error(
         "--data {}: a shard without a manifest does not say which tokenizer made it; set \
-         data.tokenizer to gpt2 or to its tokenizer.json, as in --set data.tokenizer=gpt2",
+         data.tokenizer to gpt2, bert or its tokenizer.json, as in --set data.tokenizer=gpt2",
         path.display()
     )]
     NoTokenizer {
