@@ -24,7 +24,8 @@ fn with_heads(folder: &Path) -> tempfile::TempDir {
     let read = Tensors::at(&folder.join("model.safetensors"));
     let mut tensors = Tensors::default();
     for (name, tensor) in read.0 {
-        let is_weight = name.starts_with("embeddings.") || name.starts_with("encoder.")
+        let is_weight = name.starts_with("embeddings.")
+            || name.starts_with("encoder.")
             || name.starts_with("pooler.");
         if is_weight && name != "embeddings.position_ids" {
             tensors.0.insert(format!("bert.{name}"), tensor);
@@ -59,9 +60,8 @@ fn hidden_states_of_a_real_model_are_those_of_transformers() {
     let model = training::checkpoint::HuggingFaceModel::open(folder.path()).unwrap();
     let config = model.architecture().bert().unwrap();
     let expected: Value = read_json(&micro_gpt2::path("minilm", "expect.json"));
-    let rows = |name: &str| -> Vec<Vec<i64>> {
-        serde_json::from_value(expected[name].clone()).unwrap()
-    };
+    let rows =
+        |name: &str| -> Vec<Vec<i64>> { serde_json::from_value(expected[name].clone()).unwrap() };
     let (ids, types, mask) = (rows("ids"), rows("types"), rows("mask"));
     let hidden: Vec<Vec<Vec<f32>>> =
         serde_json::from_value(expected["hidden_first8"].clone()).unwrap();

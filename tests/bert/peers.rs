@@ -43,11 +43,14 @@ impl Samples {
         let (masked_lm, order) = model.logits(BertInputs {
             tokens: tensor(&self.tokens),
             token_types: tensor(&self.types),
-            visible: VisibleKeys::Padded(rows.map(|row| row.iter().sum::<i64>() as usize).collect()),
+            visible: VisibleKeys::Padded(
+                rows.map(|row| row.iter().sum::<i64>() as usize).collect(),
+            ),
         });
         let mut masked_lm = values(masked_lm);
         let width = masked_lm.len() / self.mask.len();
-        for (logits, _) in masked_lm.chunks_exact_mut(width).zip(&self.mask).filter(|it| *it.1 == 0) {
+        for (logits, _) in masked_lm.chunks_exact_mut(width).zip(&self.mask).filter(|it| *it.1 == 0)
+        {
             logits.fill(0.0);
         }
         [masked_lm, values(order)]
@@ -66,11 +69,10 @@ fn write_expected(path: &Path, samples: &Samples, [masked_lm, order]: &[Vec<f32>
             (name, Dtype::I64, vec![batch, seq], bytes_of(numbers, i64::to_le_bytes))
         });
     let width = masked_lm.len() / (batch * seq);
-    let floats = [
-        ("masked_lm", masked_lm, vec![batch, seq, width]),
-        ("order", order, vec![batch, 2]),
-    ]
-    .map(|(name, numbers, shape)| (name, Dtype::F32, shape, bytes_of(numbers, f32::to_le_bytes)));
+    let floats =
+        [("masked_lm", masked_lm, vec![batch, seq, width]), ("order", order, vec![batch, 2])].map(
+            |(name, numbers, shape)| (name, Dtype::F32, shape, bytes_of(numbers, f32::to_le_bytes)),
+        );
     let all: Vec<_> = whole.into_iter().chain(floats).collect();
     let views = all.iter().map(|(name, dtype, shape, bytes)| {
         (*name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
@@ -103,7 +105,10 @@ fn transformers_computes_what_this_program_does_of_a_bert_both_ways() {
         let at = |place: i64| (place / 24, place % 24);
         let samples = Samples {
             tokens: (0..48).map(|place| place * 3_137 % 30_522).collect(),
-            types: (0..48).map(at).map(|(row, at)| i64::from((5..lengths[row as usize]).contains(&at))).collect(),
+            types: (0..48)
+                .map(at)
+                .map(|(row, at)| i64::from((5..lengths[row as usize]).contains(&at)))
+                .collect(),
             mask: (0..48).map(at).map(|(row, at)| i64::from(at < lengths[row as usize])).collect(),
             shape: [2, 24],
         };

@@ -255,7 +255,8 @@ fn gpt2_s_tasks_and_its_section_of_the_configuration_refuse_a_bert() {
     let mut section = model.remove("bert").unwrap();
     section.as_table_mut().unwrap().remove("arrangement");
     model.insert("gpt2".to_owned(), section);
-    value["data"]["masked_lm"] = toml::Value::Table(toml::Table::new());
+    let empty = toml::Value::Table(toml::Table::new());
+    value["data"].as_table_mut().unwrap().insert("masked_lm".to_owned(), empty);
     let config: TrainConfig = value.try_into().unwrap();
     let options = RunOptions::new(DATA.path("data"), DATA.path("refused"));
     let error = config.validate(options).unwrap_err().to_string();
