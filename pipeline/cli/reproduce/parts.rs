@@ -1,15 +1,16 @@
 //! The parts of a reproduction: in which order they are done, what each depends on and leaves.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use serde_json::{Map, Value, json};
-use xxhash_rust::xxh3::xxh3_128;
+use serde_json::{Value, json};
 
 use super::config::ReproduceConfig;
+use super::depends::{Depends, Input, hash};
 use super::inputs::{Inputs, TestSet, TextInput};
-use super::journal::{Journal, State};
+use super::journal::Journal;
 use super::report::Task;
 use crate::exit::Usage;
 
@@ -94,11 +95,13 @@ impl Parts<'_> {
     /// The test sets that there are; before the text is read, all that there may be.
     pub(super) fn test_sets(&self, journal: &Journal) -> Vec<TestSet> {
         let mut test_sets = self.inputs.test_sets(&self.out.join(TEXT));
-        if let Some(text) = journal.result(&self.key(Part::Text)) {
+        let key = self.key(Part::Text);
+        if let Some(text) = journal.result(&key).and(journal.entry(&key)) {
             let is_there = |set: &TestSet| {
-                let is_given = self.inputs.test_files.iter().any(|it| it.task == set.task);
-                let file = set.path.file_name().unwrap_or_default().to_string_lossy();
-                is_given || text["files"].get(file.as_ref()).is_some()
+                let name = set.path.file_name();
+                let is_of_text =
+                    || text.files.iter().any(|file| Path::new(&file.path).file_name() == name);
+                self.inputs.test_file(set.task).is_some() || is_of_text()
             };
             test_sets.retain(is_there);
         }
@@ -149,59 +152,24 @@ impl Parts<'_> {
         }
     }
 
-    /// The files without which a part is not done, relative to the folder.
-    fn witnesses(&self, part: Part, result: &Value) -> Vec<String> {
-        match part {
-            Part::Text => {
-                let files = result["files"].as_object().cloned().unwrap_or_default();
-                files.keys().map(|file| format!("{TEXT}/{file}")).collect()
-            }
-            Part::Corpus => [corpus::MANIFEST, "corpus.bin", "corpus.idx"]
-                .map(|file| format!("{DATA}/{file}"))
-                .to_vec(),
-            Part::Train(size) => {
-                let run = run_of(self.size(size));
-                let mut files = vec![format!("{run}/metrics.jsonl")];
-                if let Some(name) = result["checkpoint"].as_str() {
-                    files.push(format!("{run}/checkpoints/{name}/manifest.json"));
-                }
-                files
-            }
-            Part::Eval(size, task) => vec![score_of(self.size(size), task)],
-            Part::Contamination | Part::Page => self.outputs(part),
-        }
-    }
-
     /// What a part's fingerprint depends on beside its own settings.
     fn needs(&self, part: Part, journal: &Journal) -> Vec<Part> {
+        let text = self.config.text.as_ref().map(|_| Part::Text);
         match part {
             Part::Text => Vec::new(),
-            Part::Corpus if self.config.text.is_some() => vec![Part::Text],
-            Part::Corpus => Vec::new(),
-            Part::Contamination => vec![Part::Corpus],
+            Part::Corpus => text.into_iter().collect(),
+            Part::Contamination => text.into_iter().chain([Part::Corpus]).collect(),
             Part::Train(_) => vec![Part::Corpus],
-            Part::Eval(size, _) => vec![Part::Train(size)],
+            // A test set that was made of the text is the text's.
+            Part::Eval(size, task) => {
+                let text = text.filter(|_| self.inputs.test_file(task).is_none());
+                text.into_iter().chain([Part::Train(size)]).collect()
+            }
             Part::Page => {
                 let others = self.all(journal).into_iter();
                 others.filter(|&part| part != Part::Page).collect()
             }
         }
-    }
-
-    /// The parts whose results depend on that of `part`, by whatever way.
-    pub(super) fn dependents(&self, part: Part, journal: &Journal) -> Vec<Part> {
-        // What a text hands on is its content, which may be the same.
-        if part == Part::Text {
-            return Vec::new();
-        }
-        let mut changed = vec![part];
-        for later in self.all(journal) {
-            if self.needs(later, journal).iter().any(|need| changed.contains(need)) {
-                changed.push(later);
-            }
-        }
-        changed.remove(0);
-        changed
     }
 
     /// Refuses to do a part where something lies that it would write.
@@ -227,84 +195,107 @@ impl Parts<'_> {
     ///
     /// # Errors
     ///
-    /// Where an input cannot be read.
+    /// Where a setting cannot be told.
     pub(super) fn fingerprint(
         &self,
         part: Part,
         journal: &Journal,
     ) -> anyhow::Result<Option<String>> {
-        let mut needs = Map::new();
+        let depends = self.depends(part, journal)?;
+        Ok(depends.map(|depends| depends.fingerprint(&self.key(part))))
+    }
+
+    /// All that a part's result depends on; `None` where that is not known before a part that
+    /// comes earlier is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`fingerprint`](Self::fingerprint).
+    pub(super) fn depends(&self, part: Part, journal: &Journal) -> anyhow::Result<Option<Depends>> {
+        let mut depends = self.own(part)?;
         for need in self.needs(part, journal) {
-            let Some(identity) = self.identity(need, journal)? else { return Ok(None) };
-            needs.insert(self.key(need), identity.into());
+            let Some(identity) = self.identity(part, need, journal)? else { return Ok(None) };
+            depends.needs.insert(self.key(need), identity);
         }
-        let depends = json!({
-            "part": self.key(part),
-            "version": env!("CARGO_PKG_VERSION"),
-            "settings": self.settings(part, journal)?,
-            "needs": needs,
-        });
-        Ok(Some(format!("{:032x}", xxh3_128(depends.to_string().as_bytes()))))
+        Ok(Some(depends))
     }
 
-    /// What a part hands on to those that need it: the hash of what it wrote where that is known,
-    /// for a text may have been touched and be the same; its fingerprint otherwise.
-    fn identity(&self, part: Part, journal: &Journal) -> anyhow::Result<Option<String>> {
-        let Some(fingerprint) = self.fingerprint(part, journal)? else { return Ok(None) };
-        if part != Part::Text {
-            return Ok(Some(fingerprint));
-        }
-        let entry = journal.entry(&self.key(part));
-        let entry = entry.filter(|it| it.state == State::Done && it.fingerprint == fingerprint);
-        Ok(entry.map(|entry| entry.result["files"].to_string()))
+    /// What `need` hands on to `part`: what it wrote where that is what counts, for a text may have
+    /// been touched and be the same; its fingerprint otherwise. `None` where it is not known.
+    fn identity(
+        &self,
+        part: Part,
+        need: Part,
+        journal: &Journal,
+    ) -> anyhow::Result<Option<String>> {
+        let Some(fingerprint) = self.fingerprint(need, journal)? else { return Ok(None) };
+        let Some(entry) = journal.done(&self.key(need), &fingerprint) else {
+            return Ok(matches!(need, Part::Eval(..)).then_some(fingerprint));
+        };
+        let content = entry.content.as_ref();
+        Ok(match (part, need) {
+            (Part::Eval(_, task), Part::Text) => {
+                let sets = self.inputs.test_sets(Path::new(TEXT));
+                let set = sets.iter().find(|set| set.task == task).map(|set| &set.path);
+                let file = entry.files.iter().find(|file| {
+                    let name = Path::new(&file.path).file_name();
+                    name.is_some() && name == set.and_then(|path| path.file_name())
+                });
+                file.map(|file| file.xxh3_128.clone())
+            }
+            // The page shows the settings, and counts.
+            (Part::Page, Part::Text | Part::Corpus) => {
+                let settings = self.own(need)?.settings;
+                Some(hash(&json!([content, entry.result, settings])))
+            }
+            (Part::Page, Part::Train(_)) => Some(hash(&json!([content, fingerprint]))),
+            _ => content.cloned().or(Some(fingerprint)),
+        })
     }
 
-    /// The settings and input files of a part itself.
-    fn settings(&self, part: Part, journal: &Journal) -> anyhow::Result<Value> {
+    /// What a part depends on by itself: the settings and inputs of its own.
+    ///
+    /// # Errors
+    ///
+    /// Where a setting cannot be told.
+    pub(super) fn own(&self, part: Part) -> anyhow::Result<Depends> {
+        Ok(Depends {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            settings: self.settings(part)?,
+            inputs: self.own_inputs(part),
+            needs: BTreeMap::new(),
+        })
+    }
+
+    /// The settings of a part itself.
+    fn settings(&self, part: Part) -> anyhow::Result<Value> {
         let config = self.config;
-        // A test set that was made of the text is the text's.
-        let test_files: Map<String, Value> = self
-            .inputs
-            .test_files
-            .iter()
-            .map(|file| (name_of(file.task).to_owned(), json!(file.digest)))
-            .collect();
         Ok(match part {
             Part::Text => match &self.inputs.text {
-                Some(TextInput::Documents { root, request }) => json!({
-                    "root": root.path,
-                    "listing": self.inputs.listing,
-                    "max_bytes": request.max_bytes,
-                    "wikitext": request.wikitext,
-                    "lambada": request.lambada,
-                }),
+                Some(TextInput::Documents { request, .. }) => {
+                    json!({"text": {"max_bytes": request.max_bytes}})
+                }
                 _ => Value::Null,
             },
-            Part::Corpus => json!({
-                "data": config.data,
-                "listing": match config.text { None => self.inputs.listing.as_deref(), Some(_) => None },
-                "test_files": test_files,
-            }),
-            Part::Contamination => json!({"contamination": config.contamination}),
+            Part::Corpus => json!({"data": config.data}),
+            Part::Contamination => {
+                json!({"data": config.data, "contamination": config.contamination})
+            }
             Part::Train(size) => {
-                let config = config.train_config(&config.sizes[size]);
-                let mut value = serde_json::to_value(config)?;
+                let size = &config.sizes[size];
+                let mut value = serde_json::to_value(config.train_config(size))?;
                 for free in FREE {
                     if let Some(value) = value.pointer_mut(free) {
                         *value = Value::Null;
                     }
                 }
-                value
+                let model = value.as_object_mut().and_then(|train| train.remove("model"));
+                json!({"train": value, "size": {&size.name: {"model": model}}})
             }
-            Part::Eval(_, task) => json!({
+            Part::Eval(_, task) => json!({"eval": {
                 "limit": config.eval.limit,
                 "overlap": (task == Task::WikiText103).then_some(config.eval.overlap),
-                "test_file": test_files.get(name_of(task)),
-                "text": match test_files.contains_key(name_of(task)) {
-                    true => None,
-                    false => self.identity(Part::Text, journal)?,
-                },
-            }),
+            }}),
             Part::Page => {
                 let rows: Vec<_> = config.sizes.iter().map(|size| &size.paper).collect();
                 json!({"title": config.title, "paper": rows})
@@ -312,21 +303,86 @@ impl Parts<'_> {
         })
     }
 
-    /// Whether a part is done, of just this, and its output still there.
+    /// What a part itself reads from elsewhere, by the flags.
+    fn own_inputs(&self, part: Part) -> BTreeMap<String, Input> {
+        let mut inputs = BTreeMap::new();
+        let is_read_here = match part {
+            Part::Text => true,
+            // Of sources, what they hold is not known.
+            Part::Corpus | Part::Contamination => self.config.text.is_none(),
+            _ => false,
+        };
+        if is_read_here
+            && let (Some(text), Some(listing)) = (&self.inputs.text, &self.inputs.listing)
+        {
+            let root = text.root().display();
+            let content = hash(&json!([text.root(), listing]));
+            inputs.insert("text".to_owned(), Input { name: root.to_string(), content });
+        }
+        for task in [Task::WikiText103, Task::Lambada] {
+            let reads = match part {
+                Part::Text | Part::Corpus | Part::Contamination => true,
+                Part::Eval(_, of) => of == task,
+                Part::Train(_) | Part::Page => false,
+            };
+            if !reads {
+                continue;
+            }
+            let input = match self.inputs.test_file(task) {
+                // Whichever file it is, no document is held out for it.
+                Some(file) if part == Part::Text => {
+                    Input { name: file.path.display().to_string(), content: "given".to_owned() }
+                }
+                Some(file) => {
+                    Input { name: file.path.display().to_string(), content: file.digest.clone() }
+                }
+                None => Input { name: "the demo set".to_owned(), content: "held out".to_owned() },
+            };
+            inputs.insert(name_of(task).to_owned(), input);
+        }
+        inputs
+    }
+
+    /// Whether a part is done, of just this, and its output still there as it was.
     ///
     /// # Errors
     ///
-    /// Where an input cannot be read.
+    /// Where a setting cannot be told.
     pub(super) fn is_done(&self, part: Part, journal: &Journal) -> anyhow::Result<bool> {
-        let Some(entry) = journal.entry(&self.key(part)) else { return Ok(false) };
-        if entry.state != State::Done || !self.has_output(part, &entry.result) {
-            return Ok(false);
-        }
-        Ok(self.fingerprint(part, journal)?.as_ref() == Some(&entry.fingerprint))
+        let key = self.key(part);
+        let Some(fingerprint) = self.fingerprint(part, journal)? else { return Ok(false) };
+        let is_at_its_place =
+            || journal.entry(&key).is_some_and(|it| it.fingerprint == fingerprint);
+        Ok(journal.done(&key, &fingerprint).is_some() && is_at_its_place())
     }
 
-    fn has_output(&self, part: Part, result: &Value) -> bool {
-        self.witnesses(part, result).iter().all(|file| self.out.join(file).is_file())
+    /// Why a part is not the one that the journal has, in the user's words: what has changed of its
+    /// own, and where what it needs has, what has changed of that.
+    ///
+    /// # Errors
+    ///
+    /// Where a setting cannot be told.
+    pub(super) fn changes(&self, part: Part, journal: &Journal) -> anyhow::Result<Vec<String>> {
+        let key = self.key(part);
+        // Trainings rest on what was set aside.
+        let Some(entry) = journal.aside(&key).or_else(|| journal.entry(&key)) else {
+            return Ok(Vec::new());
+        };
+        let mut changes = entry.depends.own_differences(&self.own(part)?);
+        for need in self.needs(part, journal) {
+            let identity = self.identity(part, need, journal)?;
+            if identity.is_some() && identity.as_ref() == entry.depends.needs.get(&self.key(need)) {
+                continue;
+            }
+            let mut causes = self.changes(need, journal)?;
+            if causes.is_empty() && identity.is_some() {
+                causes.push(format!("{}: its content has changed", self.label(need)));
+            }
+            changes.extend(causes);
+        }
+        let mut told = std::collections::HashSet::new();
+        changes.retain(|change| told.insert(change.clone()));
+        Ok(changes)
     }
 }
 
