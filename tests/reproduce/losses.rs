@@ -144,6 +144,18 @@ fn a_training_that_was_broken_off_is_spared_too() {
     first.signal("TERM");
     assert_eq!(first.end().status.code(), Some(75));
     pipeline_in(&dir, &format!("{line} --set train.seed=7")).refused(2, "train small, broken off");
+    // One that cannot go on, since what it goes on from is damaged.
+    for entry in fs::read_dir(dir.path("out/runs/small/checkpoints")).unwrap() {
+        let model = entry.unwrap().path().join("model.safetensors");
+        if model.exists() {
+            fs::write(model, "broken").unwrap();
+        }
+    }
+    let run = pipeline_in(&dir, &line).refused(2, "train small cannot go on: ");
+    assert!(run.stderr.contains("model.safetensors") && !run.stderr.contains("--overwrite"));
+    assert!(run.stderr.contains("pass --redo to begin the training again"), "{}", run.stderr);
+    let run = pipeline_in(&dir, &format!("{line} --redo")).success();
+    assert_eq!(kept(&run), PARTS[..3]);
 }
 
 #[test]
