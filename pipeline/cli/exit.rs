@@ -27,7 +27,7 @@ pub(crate) struct Usage(pub(crate) anyhow::Error);
 
 impl fmt::Display for Usage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:#}", self.0)
+        formatter.write_str(&joined(String::new(), &self.0))
     }
 }
 
@@ -36,10 +36,17 @@ impl std::error::Error for Usage {}
 /// The error with its causes, each said once: a message that holds its cause's is not followed by
 /// it.
 pub(crate) fn message_of(error: &anyhow::Error) -> String {
-    let mut message = String::from("error");
+    joined(String::from("error"), error)
+}
+
+/// `start`, then the error with those of its causes that are not in it yet.
+fn joined(start: String, error: &anyhow::Error) -> String {
+    let mut message = start;
     for cause in error.chain().map(ToString::to_string) {
         if !message.contains(&cause) {
-            message.push_str(": ");
+            if !message.is_empty() {
+                message.push_str(": ");
+            }
             message.push_str(&cause);
         }
     }
