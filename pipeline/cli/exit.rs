@@ -107,8 +107,9 @@ fn eval_code(error: &EvalError) -> u8 {
         EvalError::Corpus(error) => corpus_code(error),
         EvalError::Model(error) => train_code(error),
         EvalError::PartialIo { action, source, .. } => io_code(action, source),
-        EvalError::StoppedWithScores { .. } => STOPPED,
-        EvalError::Stopped | EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
+        // Where nothing is kept yet, nothing is lost either: the same call does it all.
+        EvalError::Stopped | EvalError::StoppedWithScores { .. } => STOPPED,
+        EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
         _ => USAGE,
     }
 }
