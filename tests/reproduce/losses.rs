@@ -48,6 +48,8 @@ fn a_forgotten_flag_throws_no_training_away() {
         pipeline_in(&dir, &format!("{} --dry-run --json", with_test_files())).success().json();
     assert_eq!(plan["parts"]["corpus"], "done: what was set aside is put back");
     assert_eq!(plan["parts"]["train.large"], "done");
+    assert_eq!(plan["parts"]["eval.large.lambada"], "done");
+    assert_eq!((&plan["parts"]["page"], &plan["days_at_least"]), (&"done".into(), &0.0.into()));
     let run = pipeline_in(&dir, &with_test_files()).success();
     assert_eq!(kept(&run), PARTS);
     assert!(!has_aside(&dir));
