@@ -27,7 +27,7 @@ fn has_aside(dir: &Dir) -> bool {
 fn a_forgotten_flag_throws_no_training_away() {
     let dir = reproduced_with_test_files();
     let runs = content(&dir.path("out/runs"));
-    let run = pipeline_in(&dir, LINE).refused(2, "out would be trained again:");
+    let run = pipeline_in(&dir, LINE).refused(2, "trainings in out would be thrown away:");
     for part in [
         "train small, finished, ",
         "train large, finished, ",
@@ -48,6 +48,8 @@ fn a_forgotten_flag_throws_no_training_away() {
         pipeline_in(&dir, &format!("{} --dry-run --json", with_test_files())).success().json();
     assert_eq!(plan["parts"]["corpus"], "done: what was set aside is put back");
     assert_eq!(plan["parts"]["train.large"], "done");
+    assert_eq!(plan["parts"]["eval.large.lambada"], "done");
+    assert_eq!((&plan["parts"]["page"], &plan["days_at_least"]), (&"done".into(), &0.0.into()));
     let run = pipeline_in(&dir, &with_test_files()).success();
     assert_eq!(kept(&run), PARTS);
     assert!(!has_aside(&dir));
@@ -92,7 +94,7 @@ fn a_changed_setting_of_a_training_is_refused_before_anything_is_changed() {
     assert!(run.stderr.contains("train small, finished"), "{}", run.stderr);
     assert!(content(&dir.path("out")) == before);
     let plan = pipeline_in(&dir, &format!("{line} --dry-run")).success();
-    assert!(plan.stderr.contains("the run would be refused: out would be trained again"));
+    assert!(plan.stderr.contains("the run would be refused: trainings in out would be"));
     let line = plan.stdout.lines().find(|line| line.starts_with("train.large")).unwrap();
     assert!(line.ends_with("to do again: train.optimizer.lr: was 0.001, now 0.002"), "{line}");
     // One size, and only that.

@@ -21,7 +21,7 @@ use training::architecture::Architecture;
 use super::config::{ReproduceConfig, SizeSection};
 use super::eval_task;
 use super::inputs::{Inputs, TestFile};
-use super::journal::Journal;
+use super::journal::{Journal, State};
 use super::parts::{DATA, Part, Parts, TEXT, name_of, run_of};
 use super::report::numerals::{duration, scientific};
 use super::speed::{Speed, gflops};
@@ -137,11 +137,21 @@ impl Estimate {
             sizes.push(size);
         }
         if inputs.text.is_none() || !parts.is_done(Part::Corpus, journal)? {
-            let present = [TEXT, DATA].map(|folder| bytes_below(&out.join(folder)));
-            let needed = corpus_bytes(config).saturating_sub(present.iter().sum());
+            let mut present = 0;
+            for (part, folder) in [(Part::Text, TEXT), (Part::Corpus, DATA)] {
+                let entry = journal.entry(&parts.key(part));
+                // What was done and is to be done again is set aside meanwhile.
+                if entry.is_none_or(|entry| entry.state == State::Begun)
+                    || parts.is_done(part, journal)?
+                {
+                    present += bytes_below(&out.join(folder));
+                }
+            }
+            let needed = corpus_bytes(config).saturating_sub(present);
             needed_bytes = needed_bytes.saturating_add(needed);
         }
-        let days_at_least = sizes.iter().filter(|it| !it.done).map(|it| it.days_at_least).sum();
+        let to_do = sizes.iter().filter(|it| !it.done);
+        let days_at_least = to_do.fold(0.0, |days, it| days + it.days_at_least);
         let mut estimate = Self {
             matrix_flops_per_second,
             matrix_flops_per_second_slowest: measured.slowest,

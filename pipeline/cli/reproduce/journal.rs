@@ -289,7 +289,7 @@ impl Journal {
     pub(super) fn set_aside(&mut self, part: &str, out: &Path) -> anyhow::Result<()> {
         let Some(entry) = self.entry(part).cloned() else { return Ok(()) };
         self.forget(part);
-        self.aside.push(entry.moved(|output| aside_of(output)));
+        self.aside.push(entry.moved(aside_of));
         self.write(out)?;
         for output in &entry.outputs {
             rename(&out.join(output), &out.join(aside_of(output)))?;

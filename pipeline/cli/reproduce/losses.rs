@@ -12,7 +12,6 @@ use anyhow::anyhow;
 use training::checkpoint::CHECKPOINTS;
 
 use super::journal::{Journal, State};
-use super::outputs::Fault;
 use super::parts::{Part, Parts, run_of};
 use super::report::numerals::duration;
 use crate::exit::Usage;
@@ -86,7 +85,7 @@ impl Parts<'_> {
             is_done: entry.state == State::Done,
             seconds: entry.seconds,
             reasons,
-            is_damaged: !has_changed && matches!(fault, Some(Fault::Damaged(_) | Fault::Gone(_))),
+            is_damaged: !has_changed,
         }))
     }
 
@@ -104,7 +103,7 @@ impl Parts<'_> {
 
     /// Why a call that would throw these trainings away is refused.
     pub(super) fn refusal(&self, losses: &[Loss]) -> String {
-        let mut text = format!("{} would be trained again:", self.out.display());
+        let mut text = format!("trainings in {} would be thrown away:", self.out.display());
         for loss in losses {
             let was = if loss.is_done { "finished" } else { "broken off" };
             let (label, time) = (&loss.label, duration(loss.seconds));

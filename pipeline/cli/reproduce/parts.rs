@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 
 use super::config::ReproduceConfig;
 use super::inputs::{Inputs, TestSet};
-use super::journal::Journal;
+use super::journal::{Entry, Journal};
 use super::report::Task;
 use crate::exit::Usage;
 
@@ -81,8 +81,7 @@ impl Parts<'_> {
     /// The test sets that there are; before the text is read, all that there may be.
     pub(super) fn test_sets(&self, journal: &Journal) -> Vec<TestSet> {
         let mut test_sets = self.inputs.test_sets(&self.out.join(TEXT));
-        let key = self.key(Part::Text);
-        if let Some(text) = journal.result(&key).and(journal.entry(&key)) {
+        if let Some(text) = self.text_entry(journal) {
             let is_there = |set: &TestSet| {
                 let name = set.path.file_name();
                 let is_of_text =
@@ -92,6 +91,14 @@ impl Parts<'_> {
             test_sets.retain(is_there);
         }
         test_sets
+    }
+
+    /// The text that was read: the one that is wanted, though it be set aside, before another.
+    fn text_entry<'j>(&self, journal: &'j Journal) -> Option<&'j Entry> {
+        let key = self.key(Part::Text);
+        let fingerprint = self.fingerprint(Part::Text, journal).ok().flatten();
+        let wanted = fingerprint.and_then(|fingerprint| journal.done(&key, &fingerprint));
+        wanted.or_else(|| journal.result(&key).and(journal.entry(&key)))
     }
 
     /// The name under which the journal has a part.
