@@ -45,7 +45,8 @@ pub(in crate::checkpoint) fn gpt2_config(
 
 /// The model that a `config.json` at `path` describes.
 ///
-/// What the file does not say is as `GPT2Config` has it. Choices that change the arithmetic and
+/// What the file does not say is as `GPT2Config` has it, but for what its tensors cannot confirm.
+/// Choices that change the arithmetic and
 /// that this model does not have are refused by name.
 pub(in crate::checkpoint) fn read_gpt2_config(
     path: &Path,
@@ -61,7 +62,10 @@ pub(in crate::checkpoint) fn read_gpt2_config(
     let config = Gpt2Config {
         num_layers: fields.size("n_layer")?.unwrap_or(12),
         hidden_size: fields.size("n_embd")?.unwrap_or(768),
-        num_attention_heads: fields.size("n_head")?.unwrap_or(12),
+        // No tensor's shape tells it: with another number the losses would be wrong, and no error.
+        num_attention_heads: fields.size("n_head")?.ok_or_else(|| {
+            fields.refusal("n_head", "the number of attention heads is needed: no tensor tells it")
+        })?,
         seq_length: fields.size("n_positions")?.unwrap_or(1024),
         vocab_size: fields.size("vocab_size")?.unwrap_or(50_257),
         ffn_hidden_size: fields.size("n_inner")?,
