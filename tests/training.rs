@@ -225,7 +225,7 @@ fn set_layout(config: &mut TrainConfig, (tensor, data): (usize, usize)) {
 }
 
 fn set_dropout(config: &mut TrainConfig, probability: f64) {
-    let ModelConfig::Gpt2(section) = &mut config.model;
+    let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
     section.hidden_dropout = probability;
     section.attention_dropout = probability;
 }

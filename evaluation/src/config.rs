@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use corpus::machine;
 use serde::{Deserialize, Serialize};
-use training::architecture::Architecture;
 use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
 use training::model::Gpt2Config;
@@ -193,10 +192,7 @@ impl EvalPlan {
         }
         match Checkpoint::peek(&self.checkpoint) {
             None => Ok(()),
-            Some(manifest) => {
-                let Architecture::Gpt2(model) = &manifest.model;
-                self.check(model)
-            }
+            Some(manifest) => self.check(manifest.model.gpt2()?),
         }
     }
 

@@ -70,7 +70,8 @@ fn losses_and_logit_gradients_are_those_of_the_reference() {
             let logits = leaf(&reference.logits, [ROWS, VOCABULARY]);
             let table = constant(&table, [vocabulary.rows, VOCABULARY]);
             let copied = training::parallel::copy_to_region(logits.clone(), &region);
-            let loss = vocab_parallel_cross_entropy(copied, table, &targets, &vocabulary, &region);
+            let loss =
+                vocab_parallel_cross_entropy(copied, table, None, &targets, &vocabulary, &region);
             let value = loss.clone().into_scalar();
             Ok((value, values(logits.grad(&loss.backward()).unwrap())))
         });
@@ -97,7 +98,7 @@ fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
             }
             let hidden = constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
             let table = constant::<2>(&table, [128, VOCABULARY]).inner();
-            Ok(head.token_scores::<Cpu>(hidden, table, &reference.targets))
+            Ok(head.token_scores::<Cpu>(hidden, table, None, &reference.targets))
         });
         for scores in results.unwrap() {
             let losses: Vec<f32> = scores.iter().map(|score| score.loss).collect();
@@ -133,7 +134,7 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
             table.resize(rows * 4, 0.0);
             let hidden = constant::<2>(hidden.as_flattened(), [hidden.len(), 4]).inner();
             let table = constant::<2>(&table, [rows, 4]).inner();
-            Ok(head.token_scores::<Cpu>(hidden, table, &[0; 6]))
+            Ok(head.token_scores::<Cpu>(hidden, table, None, &[0; 6]))
         });
         for scores in results.unwrap() {
             let predicted: Vec<u32> = scores.iter().map(|score| score.predicted).collect();
@@ -188,8 +189,14 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
             let vocabulary = VocabularyRange { first, rows: part, tokens: part };
             let copied = training::parallel::copy_to_region(hidden.clone(), &region);
             let targets = Targets::new(&targets, &weights);
-            let loss =
-                vocab_parallel_cross_entropy(copied, own.clone(), &targets, &vocabulary, &region);
+            let loss = vocab_parallel_cross_entropy(
+                copied,
+                own.clone(),
+                None,
+                &targets,
+                &vocabulary,
+                &region,
+            );
             let value = loss.clone().into_scalar();
             // A loss that is scaled afterwards scales its gradients.
             let grads = (loss * 2.0).backward();

@@ -21,7 +21,7 @@ fn plan_error(config: TrainConfig) -> String {
 }
 
 fn gpt2(config: &mut TrainConfig) -> &mut training::config::Gpt2Section {
-    let ModelConfig::Gpt2(section) = &mut config.model;
+    let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
     section
 }
 

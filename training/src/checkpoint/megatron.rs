@@ -113,8 +113,7 @@ impl MegatronDescription {
             }
             .into());
         }
-        let Architecture::Gpt2(config) = &description.model;
-        config.check_tensor_parallel(description.tensor_parallel_size)?;
+        description.model.check_tensor_parallel(description.tensor_parallel_size)?;
         description.check_files(&path)?;
         Ok(description)
     }
@@ -172,8 +171,8 @@ pub fn reshard(
     existing: Existing,
     observer: &dyn Observer,
 ) -> Result<MegatronDescription, TrainError> {
-    let config = checkpoint.model_config();
-    config.check_tensor_parallel(size)?;
+    let model = checkpoint.architecture();
+    model.check_tensor_parallel(size)?;
     let step = checkpoint.step();
     let iteration = format!("iter_{step:07}");
     let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
@@ -182,10 +181,10 @@ pub fn reshard(
     let mut description = MegatronDescription {
         version: MegatronDescription::VERSION,
         step,
-        model: checkpoint.architecture().clone(),
+        model: model.clone(),
         tokenizer: tokenizer.kept_in(folder)?,
         tensor_parallel_size: size,
-        padded_vocab_size: padded_vocab_size(config.vocab_size, size),
+        padded_vocab_size: padded_vocab_size(model.vocab_size(), size),
         checkpoint_version,
         files: Vec::new(),
     };
@@ -247,12 +246,12 @@ struct MegatronForm<'a> {
 
 impl<'a> MegatronForm<'a> {
     fn of(description: &'a MegatronDescription) -> Self {
-        let Architecture::Gpt2(config) = &description.model;
+        let layers = description.model.layers();
         Self {
             description,
-            specs: config.parameters(),
-            head_size: config.head_size(),
-            heads_per_rank: config.num_attention_heads / description.tensor_parallel_size,
+            specs: description.model.parameters(),
+            head_size: layers.head_size(),
+            heads_per_rank: layers.num_attention_heads / description.tensor_parallel_size,
         }
     }
 
@@ -352,8 +351,13 @@ fn is_linear_weight(spec: &ParameterSpec) -> bool {
 
 /// The name in the files of Megatron-LM 1.0.
 fn megatron_name(spec: &ParameterSpec) -> String {
-    let group = if spec.path.starts_with("embedding.") { "" } else { "transformer." };
-    format!("language_model.{group}{}", spec.path)
+    // BERT's heads stand beside the language model, except for the pooler.
+    let group = match spec.path.split('.').next() {
+        Some("lm_head" | "binary_head") => "",
+        Some("embedding" | "pooler") => "language_model.",
+        _ => "language_model.transformer.",
+    };
+    format!("{group}{}", spec.path)
 }
 
 /// The files of all ranks as one source of parameters.

@@ -11,7 +11,6 @@ use super::super::output_folder::Existing;
 use super::super::weights_only::{self, WeightsOnly};
 use super::HuggingFaceModel;
 use crate::TrainError;
-use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::Manifest;
 
@@ -54,8 +53,8 @@ pub fn import(
     let weights = WeightsOnly { step: 0, from, source: &model };
     let describe = |folder: &Path| {
         let identity = write_tokenizer(&found, folder)?;
-        let config = model.config_for(&identity)?;
-        Ok((identity, Architecture::Gpt2(config)))
+        let architecture = model.config_for(&identity)?;
+        Ok((identity, architecture))
     };
     weights_only::write(&weights, describe, out, existing, observer)
 }
