@@ -55,7 +55,6 @@ fn map_is_the_original_implementation_s() {
             expected.sort_unstable();
             assert_eq!(in_order, expected);
         }
-        assert_eq!(map.per_epoch() * map.epochs() >= map.len(), true);
     }
 }
 
@@ -94,7 +93,9 @@ fn every_sentence_of_a_usable_document_is_in_one_sample() {
     assert_eq!(skipped.with_long_sentence, 1);
     // The part of some documents is counted from its own first sentence.
     let part = PairMap::build(&stream.part(&(100..200)), &CONFIG, None, &Silent).unwrap();
-    assert_eq!(part.pair(0).sentences.start % 1, 0);
+    let unusable = texts[100..].iter().take_while(|text| text.len() < 2);
+    let before: usize = unusable.map(Vec::len).sum();
+    assert_eq!(part.pair(0).sentences.start, before as u64);
     assert!(rows(&part).iter().all(|row| row[1] <= stream.part(&(100..200)).num_sequences()));
 }
 

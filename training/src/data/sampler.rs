@@ -26,9 +26,15 @@ pub struct OrderedSamples {
     seed: u64,
     blend: Blend,
     key: DrawKey,
-    /// The places that were counted last, and how many tokens are to be predicted there. Shared by
-    /// the ranks of a process, which all ask for the same.
-    counted: Arc<Mutex<Option<(Range<u64>, u64)>>>,
+    /// What was counted last; shared by the ranks of a process, which all ask for the same.
+    counted: Arc<Mutex<CountedTargets>>,
+}
+
+/// How many tokens are to be predicted at some places.
+#[derive(Debug, Clone, Default)]
+struct CountedTargets {
+    places: Range<u64>,
+    targets: u64,
 }
 
 impl OrderedSamples {
@@ -121,10 +127,8 @@ impl OrderedSamples {
             return Ok((places.end - places.start) * self.samples.seq_length() as u64);
         }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, targets)) = &*counted
-            && known == places
-        {
-            return Ok(*targets);
+        if counted.places == *places {
+            return Ok(counted.targets);
         }
         let ids: Vec<u64> = self.ids(places.clone()).collect();
         let targets = ids.par_iter().enumerate().map(|(place, &id)| {
@@ -132,7 +136,7 @@ impl OrderedSamples {
             Ok(pair.predicted.len() as u64)
         });
         let targets = targets.try_reduce(|| 0, |one, other| Ok::<_, TrainError>(one + other))?;
-        *counted = Some((places.clone(), targets));
+        *counted = CountedTargets { places: places.clone(), targets };
         Ok(targets)
     }
 
