@@ -17,7 +17,7 @@
 //!    [`merge()`] makes one of several.
 //!
 //! Beside the road stand a [`test_set`] and the [n-grams](ngram) by which it is compared with a
-//! corpus, the [`Observer`] that long work reports to, and what the [`machine`] gives it.
+//! corpus, the questions of [`race`], the [`Observer`] that long work reports to, and what the [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
@@ -53,6 +53,7 @@ mod merge;
 pub mod ngram;
 mod observer;
 mod pending_file;
+pub mod race;
 pub mod reader;
 mod sentences;
 pub mod shard;
