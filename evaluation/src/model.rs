@@ -160,7 +160,7 @@ impl EvaluatedModel {
         plan.check_beforehand()?;
         let weights = weights::open(&plan.checkpoint, observer)?;
         let identity = weights::identity(&weights)?;
-        plan.check(&identity.config)?;
+        plan.check_here(&identity.config)?;
         identity.config.check_tensor_parallel(plan.tensor_parallel_size.get())?;
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);
