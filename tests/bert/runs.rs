@@ -180,6 +180,7 @@ fn exported_folder_holds_the_same_model_and_comes_back_as_it_was() {
         let checkpoint = Checkpoint::open(&path).unwrap();
         let out = folder.path().join("exported");
         export(&checkpoint, &out, Existing::Refuse, &Silent).unwrap();
+        export(&checkpoint, &out, Existing::Replace, &Silent).unwrap();
         let config: Value = read_json(&out.join("config.json"));
         let (model_type, class, norm) = match arrangement {
             Arrangement::PreNorm => {
