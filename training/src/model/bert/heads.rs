@@ -1,4 +1,5 @@
-//! What BERT reads off its hidden states. Nothing of it is split but the product with the vocabulary.
+//! What BERT reads off its hidden states. Nothing of it is split but the product with the
+//! vocabulary.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::log_softmax;
