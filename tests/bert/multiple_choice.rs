@@ -4,6 +4,7 @@ use training::TrainError;
 use training::backend::{CpuAutodiff, Recompute};
 use training::checkpoint::HuggingFaceModel;
 use training::data::{Batch, Segments};
+use training::inference::ChoiceScorer;
 use training::model::{Arrangement, BertMultipleChoice, ParameterSource, ParameterSpec};
 use training::objective::{Objective, Scored};
 use training::optim::GradientBuffer;
@@ -13,6 +14,7 @@ use training::pass::{PassSettings, forward_backward};
 
 use super::folder::{Tensors, opened};
 use super::tiny;
+use crate::tensors::assert_close;
 use crate::training::timers;
 
 /// A model without the heads of pre-training, beside a classifier.
@@ -117,6 +119,22 @@ fn loss_and_every_gradient_of_a_choice_are_those_of_the_reference() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn scorer_s_logits_are_those_of_the_reference() {
+    let file = Tensors::read("multiple_choice.safetensors");
+    let config = tiny(Arrangement::PreNorm);
+    for size in [1, 2] {
+        let weights = Choosing::new(
+            Tensors::read("model_megatron_names_hf.safetensors"),
+            file.with_prefix("param.classifier."),
+        );
+        let mut scorer = ChoiceScorer::new(&config, weights, size.try_into().unwrap()).unwrap();
+        let logits = scorer.logits(batch(&file)).unwrap();
+        assert_eq!(logits.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4]);
+        assert_close(&logits.concat(), file.floats("out.logits"), 1e-5);
     }
 }
 

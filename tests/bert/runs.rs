@@ -114,6 +114,14 @@ fn run_tells_both_losses_and_takes_the_same_steps_in_every_layout() {
             // About what a model that knows nothing has: ln 30522 and ln 2.
             assert!((9.0..11.5).contains(masked) && (0.3..1.2).contains(order), "{masked} {order}");
         }
+        let events: Vec<u8> = fs::read_dir(runs[0].join("tensorboard"))
+            .unwrap()
+            .flat_map(|entry| fs::read(entry.unwrap().path()).unwrap())
+            .collect();
+        for tag in ["mlm_loss", "sop_loss", "validation_sop_loss"] {
+            let count = events.windows(tag.len()).filter(|it| *it == tag.as_bytes()).count();
+            assert!(count >= 2, "{tag} is drawn");
+        }
         let validations = ["validation_loss", "validation_sop_loss"];
         for run in &runs {
             for (found, expected) in columns(run).iter().zip(&expected) {
@@ -180,6 +188,7 @@ fn exported_folder_holds_the_same_model_and_comes_back_as_it_was() {
         let checkpoint = Checkpoint::open(&path).unwrap();
         let out = folder.path().join("exported");
         export(&checkpoint, &out, Existing::Refuse, &Silent).unwrap();
+        export(&checkpoint, &out, Existing::Replace, &Silent).unwrap();
         let config: Value = read_json(&out.join("config.json"));
         let (model_type, class, norm) = match arrangement {
             Arrangement::PreNorm => {

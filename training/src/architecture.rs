@@ -174,10 +174,20 @@ impl Gpt2Config {
 }
 
 impl BertConfig {
-    /// Checks that the model splits over the ranks of `group`.
-    pub(crate) fn check_splits_over(&self, group: &TensorParallelGroup) -> Result<(), TrainError> {
+    /// Checks that the model splits `tensor_parallel_size` ways. The vocabulary always does: it
+    /// is padded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Architecture::check_tensor_parallel`].
+    pub fn check_tensor_parallel(&self, tensor_parallel_size: usize) -> Result<(), TrainError> {
         self.validate()?;
-        self.layers().check_split(group.size())
+        self.layers().check_split(tensor_parallel_size)
+    }
+
+    /// [`check_tensor_parallel`](Self::check_tensor_parallel) for the ranks of `group`.
+    pub(crate) fn check_splits_over(&self, group: &TensorParallelGroup) -> Result<(), TrainError> {
+        self.check_tensor_parallel(group.size())
     }
 }
 

@@ -304,11 +304,20 @@ impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
 
     /// The loss of each question.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let labels = &segments(batch).labels;
-        let inputs = segment_inputs(batch, &self.devices()[0]);
-        let logits = self.logits(inputs, batch.num_samples / labels.len().max(1));
-        vec![LossSum::of(class_losses(logits, labels))]
+        let logits = choice_logits(self, batch);
+        vec![LossSum::of(class_losses(logits, &segments(batch).labels))]
     }
+}
+
+/// How well the samples of `batch` answer their questions, `[questions, choices]`; it has one label
+/// for each question.
+pub(crate) fn choice_logits<B: TpBackend>(
+    model: &BertMultipleChoice<B>,
+    batch: &Batch,
+) -> Tensor<B, 2> {
+    let questions = segments(batch).labels.len();
+    let inputs = segment_inputs(batch, &model.devices()[0]);
+    model.logits(inputs, batch.num_samples / questions.max(1))
 }
 
 /// The cross-entropy of each row of `logits` `[rows, classes]`.

@@ -102,11 +102,17 @@ pub struct ParametersByPart {
     pub layers: u64,
     /// The layer norm after the last layer.
     pub final_norm: u64,
-    /// BERT's two segments; 0 for a GPT-2.
+    /// BERT's two segments; 0 for a GPT-2, and then not told of.
+    #[serde(skip_serializing_if = "is_zero")]
     pub token_types: u64,
     /// BERT's heads: that of masked tokens, the pooler and that of the order of segments; 0 for a
-    /// GPT-2, whose head is the word embedding.
+    /// GPT-2, whose head is the word embedding, and then not told of.
+    #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Memory of one rank in bytes.

@@ -83,11 +83,13 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
         match &plan.architecture {
             Architecture::Gpt2(config) => {
                 let model = Gpt2::<CpuAutodiff>::init(config, source, group, &device)?;
-                run.train(begin(plan, resumed, model.with_precision(plan.precision), group)?)
+                let model = model.with_precision(plan.precision);
+                train_rank(run, begin(plan, resumed, model, group)?)
             }
             Architecture::Bert(config) => {
                 let model = Bert::<CpuAutodiff>::init(config, source, group, &device)?;
-                run.train(begin(plan, resumed, model.with_precision(plan.precision), group)?)
+                let model = model.with_precision(plan.precision);
+                train_rank(run, begin(plan, resumed, model, group)?)
             }
         }
     });
@@ -105,34 +107,17 @@ struct RankRun<'a> {
     observer: &'a dyn Observer,
 }
 
-impl RankRun<'_> {
-    /// The loop, as one rank runs it.
-    fn train<B, M>(self, state: TrainState<B, M>) -> Result<TrainReport, TrainError>
-    where
-        B: TrainingBackend,
-        M: Objective<B>,
-        M::InnerModule: Scored<B::InnerBackend>,
-    {
-        let Self { plan, saves, log, trace, rank, observer } = self;
-        train_rank(plan, state, saves, log, trace, rank, observer)
-    }
-}
-
 /// The loop, as one rank runs it.
 fn train_rank<B, M>(
-    plan: &TrainPlan,
+    run: RankRun<'_>,
     mut state: TrainState<B, M>,
-    mut saves: Saves<'_>,
-    mut log: RunLog,
-    trace: Option<&CollectiveTrace>,
-    rank: &Rank,
-    observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
 where
     B: TrainingBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
+    let RankRun { plan, mut saves, mut log, trace, rank, observer } = run;
     if rank.is_main() {
         observer.skip(state.step);
     }

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use corpus::{FileSummary, Observer, PendingFile, TokenizerIdentity, Unit, sync_folder};
 use serde::{Deserialize, Serialize};
 
+use super::linear_weight::{is_linear_weight, transposed};
 use super::manifest::{read_json, verify, write_json};
 use super::output_folder::{Existing, OutputFolder};
 use super::tensor_file::TensorLayout;
@@ -333,20 +334,6 @@ impl<'a> MegatronForm<'a> {
         let rows = self.description.checkpoint_version.rows(self.heads_per_rank, self.head_size);
         Some((rows, if is_linear_weight(spec) { spec.shape[0] } else { 1 }))
     }
-}
-
-/// `[columns, rows]` of what is `[rows, columns]`.
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    (0..columns)
-        .flat_map(|column| (0..rows).map(move |row| row * columns + column))
-        .map(|index| values[index])
-        .collect()
-}
-
-/// Whether a parameter is the matrix of a linear layer, which Megatron holds transposed; the tables
-/// of the embeddings are not.
-fn is_linear_weight(spec: &ParameterSpec) -> bool {
-    spec.shape.len() == 2 && !spec.path.starts_with("embedding.")
 }
 
 /// The name in the files of Megatron-LM 1.0.

@@ -6,6 +6,7 @@
 //! is named for the block that it stands before, in (a) for the block that it stands behind, so that
 //! the first layer's first norm is that of the embeddings there, and the last norm the last layer's.
 
+use super::super::linear_weight::{is_linear_weight, transposed};
 use crate::model::{Arrangement, BertConfig};
 use crate::parameters::{Init, ParameterSpec, Split};
 
@@ -50,10 +51,6 @@ pub(super) fn separated(spec: &ParameterSpec, values: Vec<f32>) -> Vec<f32> {
     if is_linear_weight(spec) { transposed(&values, spec.shape[0], spec.shape[1]) } else { values }
 }
 
-fn is_linear_weight(spec: &ParameterSpec) -> bool {
-    spec.shape.len() == 2 && !spec.path.starts_with("embedding.")
-}
-
 /// A whole tensor of a file.
 fn tensor(name: String, shape: Vec<usize>) -> ParameterSpec {
     let (split, init) = (Split::Replicated, Init::Zeros);
@@ -83,15 +80,6 @@ fn file_name(name: &str, model: &BertConfig) -> String {
         Some(kind) => format!("bert.encoder.layer.{layer}.attention.output.LayerNorm.{kind}"),
         None => name.to_owned(),
     }
-}
-
-/// `[columns, rows]` of what is `[rows, columns]`.
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let mut turned = Vec::with_capacity(values.len());
-    for column in 0..columns {
-        turned.extend((0..rows).map(|row| values[row * columns + column]));
-    }
-    turned
 }
 
 /// The name that this program knows a tensor by; none for buffers, which hold no weights.

@@ -1,4 +1,5 @@
-//! What BERT reads off its hidden states. Nothing of it is split but the product with the vocabulary.
+//! What BERT reads off its hidden states. Nothing of it is split but the product with the
+//! vocabulary.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::log_softmax;
@@ -130,8 +131,8 @@ impl<B: TpBackend> Pooler<B> {
         Ok(Self { dense: Dense::init(sizes, &parameters.child("dense"))? })
     }
 
-    /// From `hidden` `[batch, seq, hidden_size]`: `[batch, 1, hidden_size]` in `f32`. The product is
-    /// computed in `precision`; what follows is a few numbers, in `f32`.
+    /// From `hidden` `[batch, seq, hidden_size]`: `[batch, 1, hidden_size]` in `f32`. The product
+    /// is computed in `precision`; what follows is a few numbers, in `f32`.
     pub fn forward(&self, hidden: Tensor<B, 3>, precision: Precision) -> Tensor<B, 3> {
         let [batch, seq, _] = hidden.dims();
         let firsts: Vec<usize> = (0..batch).map(|sample| sample * seq).collect();

@@ -3,8 +3,8 @@
 //! Files call them by the names of `transformers`' `MegatronBertForPreTraining`, in both
 //! arrangements of figure 7: a norm's name says which block it stands before, so that one file
 //! serves both. In the original BERT's names every norm moves up by one place: the first layer's is
-//! that of the embeddings, and each other one that of the block before it. Weights are laid out as in
-//! GPT-2's files, `[d_input, d_output]`, and queries, keys and values are one matrix.
+//! that of the embeddings, and each other one that of the block before it. Weights are laid out as
+//! in GPT-2's files, `[d_input, d_output]`, and queries, keys and values are one matrix.
 
 use super::BertConfig;
 use super::config::TOKEN_TYPES;
