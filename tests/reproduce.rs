@@ -3,6 +3,8 @@
 
 mod configuration;
 mod limits;
+mod losses;
+mod outputs;
 mod resume;
 mod road;
 
@@ -111,6 +113,36 @@ fn micro() -> Dir {
     dir.write("lambada.jsonl", passages.collect::<String>());
     dir.write("micro.toml", MICRO);
     dir
+}
+
+/// Writes a corpus of sources, not all of whose records are fit to be read, and `sources.toml`, by
+/// which it is reproduced. Returns the command line.
+fn write_sources(dir: &Dir) -> &'static str {
+    let record = |text: &str| format!("{}\n", json!({"body": text, "text": "not this"}));
+    let mut lines: Vec<String> = (0..12).map(|seed| record(&words(seed, 600))).collect();
+    // What holds a passage of LAMBADA goes, and a line that is no JSON is passed over.
+    lines.push(record(&format!("{} {}", words(40, 30), passage(900))));
+    lines.push("no JSON\n".to_owned());
+    dir.write("corpus/in.jsonl", lines.concat());
+    let source = "\
+[data]
+on_bad_line = \"skip\"
+
+[data.decontamination.ngram]
+ngram_words = 8
+
+[[data.source]]
+name = \"in\"
+paths = [\"in.jsonl\"]
+[data.source.jsonl]
+text_key = \"body\"
+
+[data.length]
+";
+    let config = MICRO.replace("[text]\nmax_bytes = 1_000_000\n", "");
+    dir.write("sources.toml", config.replace("[data.length]\n", source));
+    "reproduce --config sources.toml --text corpus --out out --wikitext103 wiki.tokens \
+     --lambada lambada.jsonl"
 }
 
 /// The parts that a run says were done before it, whose lines are ` INFO 1/10 text: done before`.

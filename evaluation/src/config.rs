@@ -6,6 +6,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use corpus::machine;
 use serde::{Deserialize, Serialize};
 use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
@@ -68,6 +69,25 @@ pub enum Task {
     Lambada(Lambada),
     /// Loss on held-out documents of a data folder.
     Validation(Validation),
+}
+
+impl Task {
+    /// Looks whether there is something to read, without reading it.
+    fn check_present(&self) -> Result<(), EvalError> {
+        let file = match self {
+            Self::WikiText103(task) => &task.data,
+            Self::Lambada(task) => &task.data,
+            // A data folder, a shard, or the stem of one: opening it is as quick.
+            Self::Validation(_) => return Ok(()),
+        };
+        match file.metadata() {
+            Ok(found) if found.is_file() && found.len() == 0 => {
+                Err(EvalError::Empty { path: file.clone() })
+            }
+            Ok(_) => Ok(()),
+            Err(source) => Err(EvalError::Read { path: file.clone(), source }),
+        }
+    }
 }
 
 /// An evaluation as it is meant: nothing reads an [`EvalConfig`] after this.
@@ -149,7 +169,8 @@ impl EvalPlan {
     ///
     /// # Errors
     ///
-    /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
+    /// [`EvalError::Setting`] when windows would lie further apart than the model sees,
+    /// [`EvalError::Memory`] when the copies do not fit into this machine's memory.
     pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
         let has_overlap = |task: &Task| match task {
             Task::WikiText103(task) => task.protocol == Protocol::Megatron,
@@ -158,12 +179,17 @@ impl EvalPlan {
         if self.tasks.iter().any(has_overlap) {
             self.check_overlap(model)?;
         }
-        Ok(())
+        self.check_memory(model, machine::memory_bytes())
     }
 
     /// [`check`](Self::check) by what the checkpoint says of its model, before its weights are read,
     /// which takes a while. Whether it says so rightly, or at all, is found when it is opened.
+    ///
+    /// What the tasks read has to be there, too.
     pub(crate) fn check_beforehand(&self) -> Result<(), EvalError> {
+        for task in &self.tasks {
+            task.check_present()?;
+        }
         match Checkpoint::peek(&self.checkpoint) {
             None => Ok(()),
             Some(manifest) => self.check(manifest.model.gpt2()?),

@@ -1,9 +1,10 @@
 //! What can go wrong in an evaluation.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use corpus::Provenance;
+use corpus::{CorpusError, Provenance};
 use thiserror::Error;
 use training::TrainError;
 
@@ -21,6 +22,26 @@ pub enum EvalError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// The machine has no room for the model, or for so many copies of it.
+    #[error(
+        "data_parallel_size = {copies} needs about {} of memory, {} for a copy of the model with its \
+         batch, and {} are there: {}",
+        binary_size(of_copy.saturating_mul(*copies as u64)), binary_size(*of_copy), binary_size(*present),
+        match most {
+            Some(most) => format!("allowed: --dp 1 to {most}"),
+            None => "take a smaller micro_batch_size, or a machine with more".to_owned(),
+        }
+    )]
+    Memory {
+        /// Copies that were asked for.
+        copies: usize,
+        /// Bytes of one.
+        of_copy: u64,
+        /// Bytes of memory that there are.
+        present: u64,
+        /// Copies that there is room for.
+        most: Option<NonZeroUsize>,
+    },
     /// Nothing to evaluate.
     #[error("no task is given; allowed: wikitext103, lambada, validation")]
     NoTask,
@@ -37,6 +58,29 @@ pub enum EvalError {
     CorpusTwice {
         /// The file or folder, without links.
         path: PathBuf,
+    },
+    /// Corpora in which nothing can be found, so that a share of 0 would say nothing.
+    #[error(
+        "the corpus ({}) holds no word in {documents} documents{}: an overlap with nothing says \
+         nothing. Give one with text in it",
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+        if *null_texts > 0 { format!(", {null_texts} of them null") } else { String::new() }
+    )]
+    EmptyCorpus {
+        /// The corpora.
+        paths: Vec<PathBuf>,
+        /// Documents that they have.
+        documents: u64,
+        /// How many of them have no text at all.
+        null_texts: u64,
+    },
+    /// A corpus whose form its name does not tell.
+    #[error(
+        "{source}; a file that --corpus names by itself is read as text, whatever it is called"
+    )]
+    CorpusForm {
+        /// What was found.
+        source: CorpusError,
     },
     /// Tokens of a corpus that no known tokenizer turns into text.
     #[error(
@@ -155,8 +199,8 @@ pub enum EvalError {
     },
     /// The model gives a loss that is no number.
     #[error(
-        "the model gives a loss of {loss} at position {position} of number {window} of {stage}, \
-         both counted from 0: its logits are no numbers there, and its weights not usable"
+        "the model gives a loss of {loss} at position {position} of window {window} of {stage}, both \
+         counted from 0: its logits are no numbers there, and its weights not usable"
     )]
     NonFinite {
         /// The loss.
@@ -168,14 +212,16 @@ pub enum EvalError {
         /// The input of the window after which it was scored, from 0.
         position: usize,
     },
-    /// Asked to stop before the end, and nothing is kept.
-    #[error("stopped before everything was scored")]
+    /// Asked to stop before the end, and nothing more is kept than was.
+    #[error(
+        "stopped by a signal before more was scored: there is no result, and nothing was written. \
+         The same command begins again, or goes on from what an earlier one has kept"
+    )]
     Stopped,
     /// Asked to stop before the end; another call goes on from what is kept.
     #[error(
-        "stopped by a signal: {windows} windows or examples are scored, and kept in {}; the same \
-         command goes on from there",
-        path.display()
+        "stopped by a signal: {} scored, and kept in {}; the same command goes on from there",
+        windows_are(*windows), path.display()
     )]
     StoppedWithScores {
         /// The file with the scores.
@@ -244,7 +290,7 @@ pub enum EvalError {
     },
     /// The tokenizer could not be opened.
     #[error(transparent)]
-    Corpus(#[from] corpus::CorpusError),
+    Corpus(CorpusError),
     /// The checkpoint or the model failed.
     #[error(transparent)]
     Model(TrainError),
@@ -254,21 +300,23 @@ pub enum EvalError {
 impl From<TrainError> for EvalError {
     fn from(error: TrainError) -> Self {
         match error {
-            TrainError::Stopped => Self::Stopped,
+            TrainError::Stopped | TrainError::Corpus(CorpusError::Stopped) => Self::Stopped,
             other => Self::Model(other),
         }
     }
 }
 
-impl EvalError {
-    /// The error of reading test sets and corpora, where a request to stop is one error too.
-    pub(crate) fn of_corpus(error: corpus::CorpusError) -> Self {
+/// The same of what reads test sets and corpora.
+impl From<CorpusError> for EvalError {
+    fn from(error: CorpusError) -> Self {
         match error {
-            corpus::CorpusError::Stopped => Self::Stopped,
+            CorpusError::Stopped => Self::Stopped,
             other => Self::Corpus(other),
         }
     }
+}
 
+impl EvalError {
     /// The error of a line that is no example.
     pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
         Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }
@@ -278,4 +326,20 @@ impl EvalError {
 /// `1 word`, `2 words`.
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `1.2 GiB`, or `12 MiB` of what is less.
+fn binary_size(bytes: u64) -> String {
+    match bytes >= 1 << 30 {
+        true => format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64),
+        false => format!("{} MiB", bytes.div_ceil(1 << 20)),
+    }
+}
+
+/// `1 window or example is`, `2 windows or examples are`.
+pub(crate) fn windows_are(windows: u64) -> String {
+    match windows {
+        1 => "1 window or example is".to_owned(),
+        _ => format!("{windows} windows or examples are"),
+    }
 }

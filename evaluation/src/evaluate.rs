@@ -45,9 +45,12 @@ pub fn evaluate_keeping_scores(
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
     for (place, task) in plan.tasks.iter().enumerate() {
-        model.begin_task(place);
+        let earlier_seconds = model.begin_task(place);
         match task.run(&mut model, plan, observer) {
-            Ok(result) => results.push(result),
+            Ok(result) => {
+                let seconds = result.seconds + earlier_seconds;
+                results.push(TaskResult { seconds, ..result });
+            }
             Err(EvalError::Stopped) => return Err(model.stopped()),
             Err(error) => return Err(error),
         }
@@ -62,7 +65,13 @@ pub fn evaluate_keeping_scores(
 pub struct ScoresOnDisk(Option<ScoreLog>);
 
 impl ScoresOnDisk {
-    /// Removes the file that holds them.
+    /// None are kept.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Removes the file that holds them; one with more than the evaluation's limit let it score
+    /// stays.
     pub fn forget(self) {
         if let Some(log) = self.0 {
             log.remove();

@@ -23,6 +23,7 @@
 //! [`EvalReport`], as JSON or as a table; [`EvalPlan::summary`] says beforehand what it would take.
 //! Nothing here prints.
 
+mod accuracy;
 pub mod batches;
 pub mod cloze;
 mod config;
@@ -33,6 +34,7 @@ mod evaluate;
 mod items;
 mod kept;
 pub mod lambada;
+mod memory;
 mod model;
 mod perplexity;
 mod protocol;
@@ -46,6 +48,7 @@ mod weights;
 pub mod wikitext103;
 pub mod windows;
 
+pub use accuracy::Accuracy;
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use corpus::tokenizer::Tokenizer;
 use corpus::{Observer, TokenizerIdentity, Unit};
 use serde::Serialize;
+use tracing::warn;
 use training::checkpoint::{Checkpoint, Weights};
 use training::data::SplitWeights;
 use training::inference::{Scorer, Window};
@@ -254,9 +255,11 @@ impl EvaluatedModel {
         log.push(&(self.task, stage.name.to_owned()), windows);
     }
 
-    /// Says which task of the plan is run next.
-    pub(crate) fn begin_task(&mut self, place: usize) {
+    /// Says which task of the plan is run next. Returns the wall time that earlier processes spent on
+    /// it, in seconds.
+    pub(crate) fn begin_task(&mut self, place: usize) -> f64 {
         self.task = place;
+        self.log.as_mut().map_or(0.0, |log| log.begin_task(place))
     }
 
     /// The error of an evaluation that was stopped: whether another call can go on from what is
@@ -271,6 +274,13 @@ impl EvaluatedModel {
 
     /// What holds the scores that are kept.
     pub(crate) fn into_log(self) -> Option<ScoreLog> {
+        let (copies, made) = (self.scorer.num_copies(), self.scorer.num_copies_made());
+        if made < copies {
+            warn!(
+                "--dp {copies}: there were never more than {made} batches to score side by side, so \
+                 that no more copies of the model were made"
+            );
+        }
         self.log
     }
 }

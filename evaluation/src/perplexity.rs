@@ -14,6 +14,11 @@ pub(crate) fn is_capped(mean_loss: f64) -> bool {
     mean_loss > MAX_MEAN_LOSS
 }
 
+/// Whether a number that [`perplexity`] gave is its limit.
+pub(crate) fn is_cut(perplexity: f64) -> bool {
+    perplexity == MAX_MEAN_LOSS.exp()
+}
+
 /// The perplexity of a mean loss where no protocol has a limit. No number of JSON is infinite: what
 /// is larger than all `f64` is told as the largest.
 pub(crate) fn unlimited_perplexity(mean_loss: f64) -> f64 {

@@ -15,6 +15,7 @@ use tracing::warn;
 use crate::config::EvalPlan;
 use crate::items::Items;
 use crate::model::{CheckpointKind, ModelIdentity};
+use crate::perplexity::is_cut;
 use crate::{contamination, lambada, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
@@ -133,6 +134,9 @@ pub(crate) fn warn_if_worse_than_guessing(
     model: &ModelIdentity,
 ) {
     let vocab_size = model.config.vocab_size;
+    if is_cut(token_perplexity) {
+        warn!(task, "the mean loss is above 20: the perplexity is cut at exp(20), and really more");
+    }
     // A uniform model's perplexity is its vocabulary, give or take the rounding of its losses.
     if token_perplexity > vocab_size as f64 * 1.001 {
         warn!(
@@ -189,9 +193,21 @@ fn write_section(
     let width = entries.keys().map(String::len).max().unwrap_or(0);
     for (index, (name, value)) in entries.iter().enumerate() {
         let title = if index == 0 { section } else { "" };
-        writeln!(formatter, "  {title:<9} {name:<width$}  {}", text_of(value))?;
+        let note = note_on(name, value);
+        writeln!(formatter, "  {title:<9} {name:<width$}  {}{note}", text_of(value))?;
     }
     Ok(())
+}
+
+/// What a reader of the table has to know of a value that its name does not say.
+fn note_on(name: &str, value: &Value) -> &'static str {
+    match name {
+        _ if name.ends_with("perplexity") && value.as_f64().is_some_and(is_cut) => {
+            "  cut at exp(20): the mean loss is above 20"
+        }
+        "windows_scored" => "  of them, those that score a target",
+        _ => "",
+    }
 }
 
 /// A value without JSON's quotes; an absent one as a dash.

@@ -26,13 +26,14 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 use training::inference::Window;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::error::EvalError;
+use crate::error::{EvalError, windows_are};
 use crate::kept::{Kept, Record};
 use crate::scores_of::ScoresOf;
 
@@ -69,6 +70,9 @@ struct Header {
 struct BatchLine {
     task: usize,
     stage: String,
+    /// Wall time since the line before it, in seconds. Files of earlier versions have none.
+    #[serde(default)]
+    seconds: f64,
     windows: Vec<(usize, String, Record)>,
 }
 
@@ -89,6 +93,10 @@ pub(crate) struct ScoreLog {
     waiting: (Vec<u8>, u64),
     /// What an earlier process left, by task, stage and window: hash and scores.
     found: HashMap<(usize, String), HashMap<usize, (String, Record)>>,
+    /// Wall time that earlier processes spent on each task, in seconds.
+    found_seconds: HashMap<usize, f64>,
+    /// When the last batch was written down, or the task began.
+    last: Instant,
 }
 
 impl ScoreLog {
@@ -113,6 +121,8 @@ impl ScoreLog {
             windows: 0,
             waiting: (Vec::new(), 0),
             found: HashMap::new(),
+            found_seconds: HashMap::new(),
+            last: Instant::now(),
         };
         let file = match open_file(path) {
             Ok(file) => file,
@@ -141,9 +151,9 @@ impl ScoreLog {
         log.file = Some(file);
         if log.windows > 0 {
             info!(
-                "{}: {} windows or examples are scored already; going on from there",
+                "{}: {} scored already; going on from there",
                 log.path.display(),
-                log.windows
+                windows_are(log.windows)
             );
         }
         if log.bytes == 0 {
@@ -162,6 +172,7 @@ impl ScoreLog {
         warn!("{}: {reason}: beginning anew", self.path.display());
         (self.bytes, self.windows) = (0, 0);
         self.found.clear();
+        self.found_seconds.clear();
     }
 
     /// Where the file is.
@@ -210,13 +221,31 @@ impl ScoreLog {
         let windows =
             batch.map(|(index, window, kept)| (index, window_hash(window), kept.record()));
         let (task, stage) = place.clone();
-        let line = BatchLine { task, stage, windows: windows.collect() };
+        let seconds = std::mem::replace(&mut self.last, Instant::now()).elapsed().as_secs_f64();
+        let line = BatchLine { task, stage, seconds, windows: windows.collect() };
         let count = line.windows.len() as u64;
         self.push_line(&line, count);
     }
 
-    /// Removes the file: the evaluation has ended, and its report is told.
+    /// Notes that a task begins, and returns the wall time that earlier processes spent on it, in
+    /// seconds.
+    pub(crate) fn begin_task(&mut self, task: usize) -> f64 {
+        self.last = Instant::now();
+        self.found_seconds.get(&task).copied().unwrap_or(0.0)
+    }
+
+    /// Removes the file: the evaluation has ended, and its report is told. One that holds more than
+    /// this evaluation had to score, because of its limit, stays for one that has to.
     pub(crate) fn remove(mut self) {
+        let beyond: usize = self.found.values().map(HashMap::len).sum();
+        if beyond > 0 {
+            info!(
+                "{}: {} scored there beyond --limit; the file stays, for an evaluation that needs them",
+                self.path.display(),
+                windows_are(beyond as u64)
+            );
+            return;
+        }
         // Dropping it does the rest.
         self.waiting = (Vec::new(), 0);
         self.windows = 0;
@@ -291,6 +320,7 @@ impl ScoreLog {
             } else {
                 let batch: BatchLine = serde_json::from_slice(&content).map_err(|_| damaged())?;
                 self.windows += batch.windows.len() as u64;
+                *self.found_seconds.entry(batch.task).or_default() += batch.seconds;
                 let found = self.found.entry((batch.task, batch.stage)).or_default();
                 found.extend(batch.windows.into_iter().map(|(at, hash, kept)| (at, (hash, kept))));
             }

@@ -20,7 +20,7 @@ use crate::model::{CheckpointKind, ModelIdentity};
 /// When it is none of them or not whole: a tensor that is missing, superfluous or of another shape
 /// is named; or when `observer` asks to stop.
 pub(crate) fn open(path: &Path, observer: &dyn Observer) -> Result<Weights, EvalError> {
-    if HuggingFaceModel::is_at(path) {
+    if HuggingFaceModel::is_at(path) || HuggingFaceModel::lacks_config(path) {
         return Ok(Weights::HuggingFace(Box::new(HuggingFaceModel::open(path)?)));
     }
     Ok(Weights::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?)))

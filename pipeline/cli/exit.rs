@@ -27,7 +27,7 @@ pub(crate) struct Usage(pub(crate) anyhow::Error);
 
 impl fmt::Display for Usage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:#}", self.0)
+        formatter.write_str(&joined(String::new(), &self.0))
     }
 }
 
@@ -36,10 +36,17 @@ impl std::error::Error for Usage {}
 /// The error with its causes, each said once: a message that holds its cause's is not followed by
 /// it.
 pub(crate) fn message_of(error: &anyhow::Error) -> String {
-    let mut message = String::from("error");
+    joined(String::from("error"), error)
+}
+
+/// `start`, then the error with those of its causes that are not in it yet.
+fn joined(start: String, error: &anyhow::Error) -> String {
+    let mut message = start;
     for cause in error.chain().map(ToString::to_string) {
         if !message.contains(&cause) {
-            message.push_str(": ");
+            if !message.is_empty() {
+                message.push_str(": ");
+            }
             message.push_str(&cause);
         }
     }
@@ -100,8 +107,9 @@ fn eval_code(error: &EvalError) -> u8 {
         EvalError::Corpus(error) => corpus_code(error),
         EvalError::Model(error) => train_code(error),
         EvalError::PartialIo { action, source, .. } => io_code(action, source),
-        EvalError::StoppedWithScores { .. } => STOPPED,
-        EvalError::Stopped | EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
+        // Where nothing is kept yet, nothing is lost either: the same call does it all.
+        EvalError::Stopped | EvalError::StoppedWithScores { .. } => STOPPED,
+        EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
         _ => USAGE,
     }
 }

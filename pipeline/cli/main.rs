@@ -23,6 +23,7 @@ mod reproduce;
 mod shard;
 mod threads;
 mod train;
+mod warnings;
 
 use std::process::ExitCode;
 

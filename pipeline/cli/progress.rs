@@ -16,8 +16,10 @@ use signal_hook::iterator::Signals;
 use tracing::{Level, info, warn};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::prelude::*;
 
 use crate::exit;
+use crate::warnings::Warnings;
 
 /// Time between two plain progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -28,6 +30,7 @@ pub(crate) struct Progress {
     style: Style,
     stage: Mutex<Option<Stage>>,
     stop: Arc<AtomicBool>,
+    warnings: Warnings,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,7 @@ impl Progress {
             (false, 1) => Level::DEBUG,
             (false, _) => Level::TRACE,
         };
+        let warnings = Warnings::default();
         tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| {
                 let own = ["pipeline", "corpus", "curation", "training", "evaluation"];
@@ -83,9 +87,16 @@ impl Progress {
             .without_time()
             // Else a line that cannot be written is a panic: a full disk under a log would end the work.
             .log_internal_errors(false)
+            .finish()
+            .with(warnings.clone())
             .init();
         ignore_file_size_signal();
-        Self { bars, style, stage: Mutex::new(None), stop: stop_flag() }
+        Self { bars, style, stage: Mutex::new(None), stop: stop_flag(), warnings }
+    }
+
+    /// The warnings of the libraries since the last call.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        self.warnings.take()
     }
 
     /// Prints one line, above the bar where there is one.

@@ -242,7 +242,7 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         false => count(report.steps),
     };
     let mut rows = vec![
-        row("parameters", count(report.parameters)),
+        row("parameters, without padding", count(report.parameters)),
         row("tensor-parallel size", report.tensor_parallel_size.to_string()),
         row("data-parallel size", report.data_parallel_size.to_string()),
         row("steps", steps),

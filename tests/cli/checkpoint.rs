@@ -205,7 +205,7 @@ fn signal_ends_the_work_and_leaves_nothing() {
         ("train --config train.toml --data data --out run", 75, "stopped by a signal before the"),
         (
             "eval --checkpoint run --task wikitext103 --data test.tokens --overlap 16",
-            1,
+            75,
             "there is no result",
         ),
         ("generate --checkpoint run --prompt a", 1, "stopped by a signal before the first token"),

@@ -182,3 +182,16 @@ fn a_subset_without_items_has_no_score() {
 fn subsets(result: &Value) -> Vec<Value> {
     result["clean_subset"]["subsets"].as_array().unwrap().clone()
 }
+
+#[test]
+fn text_of_another_name_is_read_where_it_is_named_by_itself() {
+    let dir = Dir::new();
+    let text = words(3, 60);
+    dir.write("test.jsonl", jsonl(&[text.as_str()]));
+    dir.write("docs/one.md", &text);
+    let line = "eval --task contamination --data test.jsonl --json --corpus";
+    pipeline_in(&dir, &format!("{line} docs"))
+        .refused(2, "a file that --corpus names by itself is read as text");
+    let report = pipeline_in(&dir, &format!("{line} docs/one.md")).success().json();
+    assert_eq!(report["results"][0]["metrics"]["position_share"], 1.0);
+}

@@ -412,3 +412,37 @@ fn an_overlap_that_the_model_has_not_is_refused_before_its_weights_are_read() {
         eval(&dir, &format!("--overlap 16 {dry_run}")).refused(2, "model.safetensors");
     }
 }
+
+#[test]
+fn more_copies_than_there_is_room_for_are_refused_before_weights_are_read() {
+    let dir = tiny_run();
+    let weights = dir.path("run/checkpoints/step-3/model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    for dry_run in ["", "--dry-run"] {
+        eval(&dir, &format!("--dp 1000000000 {dry_run}")).refused(2, "allowed: --dp 1 to ");
+        // Nor does it take a look at the weights to see that there is nothing to score.
+        let line = |data: &str| {
+            format!("eval --checkpoint run --task wikitext103 --data {data} --overlap 4 {dry_run}")
+        };
+        pipeline_in(&dir, &line("nowhere")).refused(2, "cannot read test file nowhere");
+        dir.write("empty.tokens", "");
+        pipeline_in(&dir, &line("empty.tokens")).refused(2, "test file empty.tokens is empty");
+        pipeline_in(&dir, &line("test.tokens")).refused(2, "model.safetensors");
+    }
+}
+
+#[test]
+fn items_are_never_written_where_scores_are_kept() {
+    let dir = tiny_run();
+    eval(&dir, "--out report.json --items report.json.partial")
+        .refused(2, "--items report.json.partial: scores are kept there");
+}
+
+#[test]
+fn copies_that_no_batch_is_left_for_are_told() {
+    let dir = tiny_run();
+    let told = eval(&dir, "--dp 90 --set micro_batch_size=100").success().stderr;
+    assert!(told.contains("--dp 90: there were never more than 1 batches"), "{told}");
+}

@@ -146,10 +146,13 @@ fn two_evaluations_at_one_place_do_not_mix() {
     let line = format!("{EVAL} --out report.json");
     let mut first = Running::start(&dir, &line);
     first.until("wikitext103: ");
+    // However long the second takes, the first is not at its end by then.
+    first.signal("STOP");
     let second = pipeline_in(&dir, &line);
     assert_eq!(second.code, 1, "{}", second.stderr);
     assert!(second.stderr.contains("another process is evaluating"), "{}", second.stderr);
     first.signal("TERM");
+    first.signal("CONT");
     assert!(first.end().stderr.contains("stopped by a signal"));
     pipeline_in(&dir, &format!("{line} --limit 16")).success();
 }

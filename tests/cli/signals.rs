@@ -115,6 +115,21 @@ fn data_that_is_read_or_indexed_is_left_at_once() {
 }
 
 #[test]
+fn an_evaluation_that_has_scored_nothing_yet_loses_nothing() {
+    let dir = super::tiny_run();
+    sparse_shard(&dir.path("long"), &[i32::MAX, i32::MAX, i32::MAX, 500, 500, 500]);
+    let line = "eval --checkpoint run --task validation --data long --set split_weights=1,1,0";
+    let mut run = Running::start(&dir, line);
+    run.until("verify: ");
+    run.signal("TERM");
+    let ended = run.end();
+    assert_eq!(ended.status.code(), Some(75), "{}", ended.stderr);
+    let message = "stopped by a signal before more was scored";
+    assert!(ended.stderr.contains(message), "{}", ended.stderr);
+    assert!(ended.after < PATIENCE, "{:?}", ended.after);
+}
+
+#[test]
 fn a_second_signal_ends_the_program_at_once() {
     let dir = tiny_corpus();
     // One micro-batch of many seconds, which the first signal waits for.

@@ -214,7 +214,11 @@ fn a_data_folder_is_called_one_where_a_checkpoint_is_expected() {
 #[test]
 fn a_folder_that_is_no_checkpoint_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = EvalPlan { checkpoint: folder.path().to_owned(), ..plan(32, 1) };
+    let test = folder.path().join("test.tokens");
+    fs::write(&test, super::made_text()).unwrap();
+    let checkpoint = folder.path().join("model");
+    fs::create_dir(&checkpoint).unwrap();
+    let plan = EvalPlan { checkpoint, tasks: vec![super::task(test)], ..plan(32, 1) };
     let found = evaluate(&plan, &Silent).unwrap_err().to_string();
     assert!(found.contains(&folder.path().display().to_string()), "{found}");
 }

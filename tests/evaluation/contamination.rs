@@ -367,3 +367,22 @@ fn a_pass_ends_where_it_is_asked_to() {
     let stopped = pool.install(|| measure(&plan, None, &Impatient(false.into())));
     assert!(matches!(stopped, Err(EvalError::Stopped)), "{stopped:?}");
 }
+
+/// A share of 0 is good news, which a corpus that was named wrongly must not bring.
+#[test]
+fn a_corpus_without_a_word_is_an_error() {
+    let dir = Dir::new();
+    let test = dir.write("test.jsonl", jsonl(&[words(1, 40)]));
+    let nothing = dir.write("nothing.jsonl", jsonl(&["  ", "...", ""]));
+    let nulls = dir.write("nulls.jsonl", "{\"text\": null}\n".repeat(2));
+    let problem = problem(&plan(from_ref(&test), &[nothing.clone(), nulls], &[8]));
+    assert!(problem.contains("nothing.jsonl, "), "{problem}");
+    assert!(
+        problem.contains("nulls.jsonl) holds no word in 3 documents, 2 of them null"),
+        "{problem}"
+    );
+    // Beside a corpus with words it is told, and no error.
+    let text = dir.write("text.jsonl", jsonl(&[words(1, 40)]));
+    let found = one(&plan(from_ref(&test), &[nothing, text], &[8]));
+    assert_eq!(found.findings.metrics.position_share, 1.0);
+}

@@ -4,8 +4,8 @@ use std::fs;
 
 use corpus::Silent;
 use evaluation::lambada::Lambada;
-use evaluation::{EvalPlan, EvaluatedModel, Protocol, Task};
-use training::inference::Scorer;
+use evaluation::{EvalError, EvalPlan, EvaluatedModel, Protocol, Task};
+use training::inference::{Scorer, Window};
 use training::model::Gpt2Config;
 use training::parameters::{KeyedInit, ParameterSource};
 
@@ -108,7 +108,47 @@ fn a_copy_that_fails_ends_the_evaluation_with_its_error() {
         }
     }
     let source = OnceOnly(std::sync::atomic::AtomicUsize::new(0));
-    let error =
-        Scorer::with_copies(&narrow_gpt2(24), source, positive(1), positive(2)).unwrap_err();
+    let mut scorer =
+        Scorer::with_copies(&narrow_gpt2(24), source, positive(1), positive(2)).unwrap();
+    let tokens: Vec<u32> = (0..9).collect();
+    let windows = [Window { tokens: &tokens, scored: 0..8 }];
+    let batches: Vec<&[Window<'_>]> = vec![&windows; 2];
+    let error = scorer.score_side_by_side(&batches).unwrap_err();
     assert!(error.to_string().contains("has no parameter"), "{error}");
+}
+
+/// Batches that nobody has are no reason to hold a model.
+#[test]
+fn no_more_copies_are_made_than_there_are_batches_for() {
+    let config = narrow_gpt2(24);
+    let source = KeyedInit { seed: 5 };
+    let mut scorer = Scorer::with_copies(&config, source, positive(1), positive(1_000)).unwrap();
+    assert_eq!((scorer.num_copies(), scorer.num_copies_made()), (1_000, 1));
+    let tokens: Vec<u32> = (0..9).collect();
+    let windows = [Window { tokens: &tokens, scored: 0..8 }];
+    let batches: Vec<&[Window<'_>]> = vec![&windows; 3];
+    let scores = scorer.score_side_by_side(&batches).unwrap();
+    assert_eq!((scores.len(), scorer.num_copies_made()), (3, 3));
+    assert!(scores.iter().all(|of_batch| *of_batch == scores[0]));
+    scorer.score(&windows).unwrap();
+    assert_eq!(scorer.num_copies_made(), 3, "those that are there serve again");
+}
+
+#[test]
+fn copies_that_do_not_fit_into_memory_are_refused_with_how_many_do() {
+    let config = narrow_gpt2(24);
+    let weights = 4 * config.num_parameters(1) as u64;
+    let plan = |dp| layout(1, (1, dp));
+    plan(1).check_memory(&config, Some(2 * weights)).unwrap();
+    plan(1_000).check_memory(&config, None).unwrap();
+    let error = plan(1_000).check_memory(&config, Some(100 * weights)).unwrap_err();
+    let EvalError::Memory { copies: 1_000, of_copy, most: Some(most), .. } = error else {
+        panic!("{error}")
+    };
+    assert!(of_copy > weights, "the batch counts too: {of_copy} of {weights}");
+    assert_eq!(most.get() as u64, 100 * weights / of_copy);
+    plan(most.get()).check_memory(&config, Some(100 * weights)).unwrap();
+    plan(most.get() + 1).check_memory(&config, Some(100 * weights)).unwrap_err();
+    let error = plan(1).check_memory(&config, Some(weights)).unwrap_err().to_string();
+    assert!(error.contains("take a smaller micro_batch_size, or a machine with more"), "{error}");
 }

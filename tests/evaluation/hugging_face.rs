@@ -161,6 +161,24 @@ fn tensors_that_do_not_fit_are_named() {
         tensors.insert("transformer.h.0.ln_3.bias".to_owned(), extra);
     })
     .refused("tensor transformer.h.0.ln_3.bias is none of the model's");
+    // All of them, in one message.
+    Folder::new(|tensors| {
+        for name in ["transformer.h.0.ln_1.bias", "transformer.h.0.ln_2.bias"] {
+            tensors.remove(name);
+        }
+        let extra = tensors["transformer.ln_f.bias"].clone();
+        tensors.insert("transformer.h.0.ln_3.bias".to_owned(), extra);
+        tensors.insert("transformer.ln_f.weight".to_owned(), (vec![2], vec![1.0; 2]));
+    })
+    .refused(
+        "tensor transformer.h.0.ln_1.bias is missing; tensor transformer.h.0.ln_2.bias is missing; \
+         tensor transformer.ln_f.weight has shape [2], the model needs [8]; \
+         tensor transformer.h.0.ln_3.bias is none of the model's",
+    );
+    Folder::new(|tensors| {
+        tensors.retain(|name, _| name == table);
+    })
+    .refused("more tensors that differ");
     Folder::new(|tensors| {
         let mut head = tensors[table].clone();
         head.1[3] += 1.0;
@@ -175,6 +193,49 @@ fn tensors_that_do_not_fit_are_named() {
         tensors.insert("transformer.h.0.attn.masked_bias".to_owned(), (vec![1], vec![-1e4]));
     });
     assert_eq!(total_nll(&harmless.report()), expected_total());
+}
+
+/// No tensor has a shape by which another number of heads would be found out.
+#[test]
+fn a_configuration_without_the_number_of_heads_is_refused() {
+    let folder = Folder::new(|_| {});
+    let config = folder.path("model/config.json");
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
+    value.as_object_mut().unwrap().remove("n_head");
+    fs::write(&config, value.to_string()).unwrap();
+    folder.refused("n_head = null: the number of attention heads is needed");
+    fs::remove_file(&config).unwrap();
+    folder.refused("no config.json here, which says what model the weights are");
+}
+
+#[test]
+fn weights_that_break_off_are_told_with_both_sizes() {
+    let folder = Folder::new(|_| {});
+    let path = folder.path("model/model.safetensors");
+    let whole = fs::read(&path).unwrap();
+    for cut in [whole.len() - 4, whole.len() / 2] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let sizes = format!("{cut} bytes are there, and its header announces {}", whole.len());
+        folder.refused(&sizes);
+    }
+    fs::write(&path, &whole[..100]).unwrap();
+    folder.refused("100 bytes are there; get it anew");
+}
+
+/// A perplexity of exp(20) is a bound, which must not be read as a result.
+#[test]
+fn a_perplexity_that_is_cut_says_so_beside_the_number() {
+    // The final norm's gain is the scale of the logits, and so of the losses.
+    let loud = Folder::new(|tensors| {
+        let (_, gain) = tensors.get_mut("transformer.ln_f.weight").unwrap();
+        gain.fill(1e4);
+    });
+    let report = loud.report();
+    assert!(measured(&report.results[0]).metrics.capped);
+    let table = report.to_string();
+    let line = table.lines().find(|line| line.contains("word_perplexity")).unwrap();
+    assert!(line.ends_with("cut at exp(20): the mean loss is above 20"), "{line}");
+    assert!(!Folder::new(|_| {}).report().to_string().contains("cut at"));
 }
 
 #[test]
@@ -250,7 +311,7 @@ fn weights_that_are_no_numbers_end_in_an_error_with_window_and_position() {
         let folder = Folder::new(|tensors| {
             tensors.get_mut("transformer.wpe.weight").unwrap().1[5 * 8] = bad;
         });
-        folder.refused("at position 0 of number 0 of made");
+        folder.refused("at position 0 of window 0 of made");
         let error = evaluate(&folder.plan(), &Silent).unwrap_err();
         assert!(error.to_string().contains("a loss of NaN"), "{error}");
     }

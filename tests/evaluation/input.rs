@@ -95,7 +95,7 @@ fn a_loss_that_is_no_number_is_an_error_and_no_result() {
     let mut model = evaluated(&narrow_gpt2(64), NotANumber, 1);
     let error = run_on_text(made_text(), &mut model, &plan(32, 1)).unwrap_err();
     assert!(matches!(error, EvalError::NonFinite { window: 0, position: 0, .. }), "{error}");
-    assert!(error.to_string().contains("NaN at position 0 of number 0 of made"), "{error}");
+    assert!(error.to_string().contains("NaN at position 0 of window 0 of made"), "{error}");
 }
 
 #[test]

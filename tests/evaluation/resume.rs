@@ -182,6 +182,40 @@ fn it_goes_on_with_other_batches_ranks_copies_and_limits() {
 }
 
 #[test]
+fn a_first_look_deletes_no_score_beyond_its_limit() {
+    let place = Place::new();
+    place.stopped_after(8);
+    let first_look = EvalPlan { limit: Some(positive(4)), ..place.plan() };
+    for _ in 0..2 {
+        let watch = Watch::default();
+        let report = evaluate(&first_look, &watch).unwrap();
+        assert!(report.results[0].partial);
+        assert_eq!(watch.counts().1, 0, "all of it was scored before");
+        assert!(place.partial().exists(), "what lies beyond the limit stays");
+    }
+    let watch = Watch::default();
+    let report = evaluate(&place.plan(), &watch).unwrap();
+    assert_eq!(watch.counts().0, 8);
+    assert_eq!(numbers(&report), numbers(place.uninterrupted()));
+    assert!(!place.partial().exists(), "gone when all is scored");
+}
+
+#[test]
+fn the_time_of_an_evaluation_is_that_of_all_its_processes() {
+    let place = Place::new();
+    place.stopped_after(6);
+    let seconds_of = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["seconds"].as_f64()
+    };
+    let kept = fs::read_to_string(place.partial()).unwrap();
+    let spent: f64 = kept.lines().filter_map(seconds_of).sum();
+    assert!(spent > 0.0, "{kept}");
+    let report = evaluate(&place.plan(), &Silent).unwrap();
+    assert!(report.results[0].seconds > spent, "{} of {spent}", report.results[0].seconds);
+}
+
+#[test]
 fn a_file_that_was_cut_off_anywhere_is_gone_on_from() {
     let place = Place::new();
     let whole = place.stopped_after(6);

@@ -144,8 +144,8 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
     }
 }
 
-/// More rows than one chunk, logits far apart between ranks, and a table whose gradient is asked
-/// for, against burn's own operations on the whole.
+/// More rows than one chunk, logits far apart between ranks, and a table and a bias whose gradients
+/// are asked for, against burn's own operations on the whole.
 #[test]
 fn large_and_lopsided_logits_agree_with_plain_operations() {
     use burn::tensor::activation::log_softmax;
@@ -163,10 +163,13 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
     }
     let targets: Vec<u32> = (0..rows as u32).map(|i| (i * 37) % TOKENS as u32).collect();
     let weights = made_up(3, rows);
+    let bias = made_up(4, TOKENS);
 
     let plain = {
         let (hidden, table) = (leaf(&hidden, [rows, WIDTH]), leaf(&table, [TOKENS, WIDTH]));
-        let log_probs = log_softmax(hidden.clone().matmul(table.clone().transpose()), 1);
+        let bias = leaf(&bias, [1, TOKENS]);
+        let logits = hidden.clone().matmul(table.clone().transpose()) + bias.clone();
+        let log_probs = log_softmax(logits, 1);
         let indices: Vec<i64> = targets.iter().map(|&target| i64::from(target)).collect();
         let indices = burn::tensor::Tensor::from_data(
             burn::tensor::TensorData::new(indices, [rows, 1]),
@@ -176,7 +179,9 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
         let loss = -(log_probs.gather(1, indices) * weights).sum();
         let value = loss.clone().into_scalar();
         let grads = loss.backward();
-        (value, values(hidden.grad(&grads).unwrap()), values(table.grad(&grads).unwrap()))
+        let [hidden, table, bias] =
+            [hidden, table, bias].map(|leaf| values(leaf.grad(&grads).unwrap()));
+        (value, hidden, table, bias)
     };
 
     for size in [1, 2] {
@@ -186,13 +191,14 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
             let first = rank.index() * part;
             let own = &table[first * WIDTH..(first + part) * WIDTH];
             let (hidden, own) = (leaf(&hidden, [rows, WIDTH]), leaf(own, [part, WIDTH]));
+            let bias = leaf(&bias[first..first + part], [part]);
             let vocabulary = VocabularyRange { first, rows: part, tokens: part };
             let copied = training::parallel::copy_to_region(hidden.clone(), &region);
             let targets = Targets::new(&targets, &weights);
             let loss = vocab_parallel_cross_entropy(
                 copied,
                 own.clone(),
-                None,
+                Some(bias.clone()),
                 &targets,
                 &vocabulary,
                 &region,
@@ -200,15 +206,17 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
             let value = loss.clone().into_scalar();
             // A loss that is scaled afterwards scales its gradients.
             let grads = (loss * 2.0).backward();
-            Ok((value, values(hidden.grad(&grads).unwrap()), values(own.grad(&grads).unwrap())))
+            let [hidden, own] = [hidden, own].map(|leaf| values(leaf.grad(&grads).unwrap()));
+            Ok((value, hidden, own, values(bias.grad(&grads).unwrap())))
         });
-        for (rank, (loss, hidden, table)) in results.unwrap().into_iter().enumerate() {
+        for (rank, (loss, hidden, table, bias)) in results.unwrap().into_iter().enumerate() {
             assert!((loss - plain.0).abs() < 1e-4 * plain.0.abs());
             let doubled = |values: &[f32]| values.iter().map(|x| 2.0 * x).collect::<Vec<_>>();
             // Gradients of the hidden states reach 600, those of the table 10.
             assert_close(&hidden, &doubled(&plain.1), 1e-3);
             let first = rank * part * WIDTH;
             assert_close(&table, &doubled(&plain.2[first..first + part * WIDTH]), 1e-4);
+            assert_close(&bias, &doubled(&plain.3[rank * part..(rank + 1) * part]), 1e-4);
         }
     }
 }

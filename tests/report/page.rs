@@ -257,7 +257,7 @@ fn the_page_has_our_values_the_papers_and_what_they_rest_on() {
         "window 256, overlap 256, T = 270,330, To = 245,566, ratio 1.100845",
         "5,153 examples, 6,542 label tokens",
         "6,186 of 12,245 documents (50.5%)",
-        "near_duplicate 1,011 (8.3%)",
+        "near duplicate 1,011 (8.3%)",
         "831 of 206,590 positions have an 8-gram in common (0.40%)",
         "The paper states at most 10.8% of 8-grams for WikiText103",
         "train.optimizer.lr = 0.003",
@@ -445,4 +445,38 @@ fn json_holds_the_whole_report() {
     assert_eq!(value["comparisons"][5]["paper_row"], "8.3B");
     assert_eq!(value["contamination"][1]["corpus"], "curated");
     assert_eq!(value["paper"][2]["word_perplexity"], 10.81);
+}
+
+#[test]
+fn reasons_for_which_documents_went_are_words() {
+    let page = ReproductionReport::of(reproduction()).page();
+    assert!(page.contains("too short") && page.contains("1,900 for too short"), "{page}");
+    assert!(!page.contains("too_short"), "{page}");
+}
+
+#[test]
+fn what_several_parts_warn_of_is_told_once() {
+    let mut found = reproduction();
+    found.parts[2].warnings = vec!["the corpus has few <documents>".to_owned()];
+    found.parts[3].warnings = vec!["the corpus has few <documents>".to_owned(), "slow".to_owned()];
+    let page = ReproductionReport::of(found).page();
+    assert_eq!(page.matches("the corpus has few &#60;documents&#62;").count(), 1, "{page}");
+    assert!(page.contains(">train small, train medium</td>"), "{page}");
+    assert!(!ReproductionReport::of(reproduction()).page().contains("What they warned of"));
+}
+
+#[test]
+fn parameters_are_told_with_the_padding_and_without() {
+    let report = ReproductionReport::of(reproduction());
+    let page = report.page();
+    let size = &report.found.sizes[0];
+    for (name, number) in [
+        ("parameters, the vocabulary padded", size.parameters),
+        ("parameters without the padding", size.parameters_without_padding),
+        ("vocabulary, padded", size.model.padded_vocab_size),
+    ] {
+        let row = page.split("<tr>").find(|row| row.contains(&format!(">{name}</td>"))).unwrap();
+        let number = indicatif::HumanCount(number).to_string();
+        assert!(row.contains(&format!(">{number}</td>")), "{row}");
+    }
 }

@@ -90,8 +90,10 @@ pub(crate) fn size(
             num_attention_heads: 4,
             seq_length: 256,
             vocab_size: 50_257,
+            padded_vocab_size: 50_304,
         },
         parameters,
+        parameters_without_padding: parameters - 47 * hidden_size as u64,
         training: training(rank),
         wikitext103: Some(WikiText103 {
             protocol: "megatron".to_owned(),
@@ -161,7 +163,8 @@ fn test_set(task: Task, name: &str, file: &str) -> TestSet {
 
 fn part(name: &str, state: PartState, seconds: f64) -> Part {
     let name = name.to_owned();
-    Part { name, state, seconds: Some(seconds), peak_rss_bytes: Some(1_500_000_000) }
+    let (seconds, peak_rss_bytes) = (Some(seconds), Some(1_500_000_000));
+    Part { name, state, seconds, peak_rss_bytes, warnings: Vec::new() }
 }
 
 fn contamination() -> Vec<Contamination> {

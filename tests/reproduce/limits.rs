@@ -134,3 +134,25 @@ fn the_dry_run_of_the_tiny_table_shows_its_parts_and_what_it_takes() {
         json["config"]["size"][0]["model"]["gpt2"]["seq_length"]
     );
 }
+
+#[test]
+fn a_machine_is_refused_for_its_time_only_well_beyond_the_limit() {
+    let dir = Dir::new();
+    dir.write("text/README.md", "Some text.\n");
+    let plan = |more: &str| {
+        let line = format!("--dry-run --json --text text {more}");
+        reproduce(&dir, "table3-tiny.toml", &line).success().json()
+    };
+    let days = plan("")["days_at_least"].as_f64().unwrap();
+    for limit in [days / 1.2, days / 5.0] {
+        let plan = plan(&format!("--set limits.max_days={limit}"));
+        let speed = |key: &str| plan[key].as_f64().unwrap();
+        assert!(
+            speed("matrix_flops_per_second") >= speed("matrix_flops_per_second_slowest"),
+            "{plan}"
+        );
+        let refusals = plan["refusals"].as_array().unwrap();
+        let is_refused = refusals.iter().any(|it| it.as_str().unwrap().starts_with("time: "));
+        assert_eq!(is_refused, speed("days_at_least") > 1.5 * limit, "{plan}");
+    }
+}

@@ -1,8 +1,9 @@
 //! What is done again, and from where.
 
 use std::fs;
+use std::path::Path;
 
-use super::{LINE, PARTS, all_but, content, kept, losses, micro, reproduced};
+use super::{LINE, PARTS, all_but, content, kept, losses, micro, passage, reproduced};
 use crate::support::{Running, pipeline_in, read_json, words};
 
 #[test]
@@ -42,7 +43,7 @@ fn what_changes_no_result_does_nothing_again() {
 fn a_changed_training_is_done_again_with_its_scores_on_the_same_corpus() {
     let (dir, _) = reproduced();
     let corpus = content(&dir.path("out/data"));
-    let run = pipeline_in(&dir, &format!("{LINE} --set train.optimizer.lr=2e-3")).success();
+    let run = pipeline_in(&dir, &format!("{LINE} --set train.optimizer.lr=2e-3 --redo")).success();
     assert_eq!(kept(&run), ["text", "corpus", "contamination"]);
     assert!(content(&dir.path("out/data")) == corpus);
     assert_eq!(read_json(&dir.path("out/runs/large/run.json"))["config"]["optimizer"]["lr"], 2e-3);
@@ -51,7 +52,7 @@ fn a_changed_training_is_done_again_with_its_scores_on_the_same_corpus() {
 #[test]
 fn a_changed_size_is_done_again_alone() {
     let (dir, _) = reproduced();
-    let set = "--set size.1.model.gpt2.num_layers=2";
+    let set = "--set size.1.model.gpt2.num_layers=2 --redo";
     let run = pipeline_in(&dir, &format!("{LINE} {set}")).success();
     assert_eq!(kept(&run), all_but(&["train large", "eval large", "page"]));
     assert_eq!(read_json(&dir.path("out/report.json"))["sizes"][1]["model"]["num_layers"], 2);
@@ -65,8 +66,12 @@ fn changed_text_is_read_again_and_touched_text_is_not_trained_on_again() {
     fs::write(&path, &text).unwrap(); // another time of change, the same text
     let run = pipeline_in(&dir, LINE).success();
     assert_eq!(kept(&run), all_but(&["text"]));
-    dir.write("text/crate-50/README.md", format!("# More\n\n{}\n", words(50, 600)));
-    let run = pipeline_in(&dir, LINE).success();
+    // All of it, for a document more may be one that is not trained on: then scores stay too.
+    for seed in 0..24 {
+        let text = format!("# More\n\n{}\n\n{}\n", words(seed + 50, 600), passage(seed + 50));
+        dir.write(&format!("text/crate-{seed:02}/README.md"), text);
+    }
+    let run = pipeline_in(&dir, &format!("{LINE} --redo")).success();
     assert!(kept(&run).is_empty(), "{}", run.stderr);
 }
 
@@ -207,4 +212,37 @@ fn a_folder_with_anything_else_in_it_is_refused_and_left_as_it_is() {
     let line = "reproduce --config other.toml --text out/own --out out";
     pipeline_in(&dir, line).refused(2, "lies in the folder that --out names");
     assert!(dir.path("out/own/crate-00").exists());
+}
+
+/// Whether a process has the file `name` open, where the system tells.
+fn has_open(pid: u32, name: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.into_iter().any(|link| link == name)
+}
+
+#[test]
+fn a_signal_while_the_inputs_are_read_is_told_as_one() {
+    if !Path::new("/proc/self/fd").exists() {
+        println!("skipped: no /proc");
+        return;
+    }
+    let dir = micro();
+    // A hole, which takes seconds to read and no room.
+    let file = dir.write("large.jsonl", "");
+    let file = file.canonicalize().unwrap();
+    fs::File::options().write(true).open(&file).unwrap().set_len(1 << 36).unwrap();
+    for more in ["", " --dry-run"] {
+        let line = format!("{LINE} --lambada large.jsonl{more}");
+        let mut first = Running::start(&dir, &line);
+        let pid = first.child.id();
+        first.while_not(|| has_open(pid, &file));
+        first.signal("TERM");
+        let stopped = first.end();
+        assert_eq!(stopped.status.code(), Some(75), "{}", stopped.stderr);
+        let message = "stopped by a signal before a part was begun";
+        assert!(stopped.stderr.contains(message), "{}", stopped.stderr);
+        assert!(!stopped.stderr.contains("cannot read"), "{}", stopped.stderr);
+        assert!(!dir.path("out").exists());
+    }
 }

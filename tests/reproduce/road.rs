@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use indicatif::HumanCount;
+use serde_json::Value;
 
-use super::{LINE, MICRO, PARTS, content, kept, micro, passage, reproduced};
+use super::{LINE, PARTS, content, kept, micro, reproduced, write_sources};
 use crate::support::{pipeline_in, read_json, words};
 
 #[test]
@@ -51,6 +52,24 @@ fn the_whole_road_runs_and_its_report_tells_every_step() {
         assert!(size["wikitext103"]["word_perplexity"].as_f64().unwrap() > 1.0);
         assert!(size["lambada"]["target_perplexity"].as_f64().unwrap() > 1.0);
         assert_eq!(size["wikitext103"]["overlap"], 32);
+    }
+    // One count of parameters, as the paper's: with the rows that pad the vocabulary.
+    let plan = pipeline_in(&dir, &format!("{LINE} --dry-run --json")).success().json();
+    let csv = fs::read_to_string(dir.path("out/table3.csv")).unwrap();
+    for (size, planned) in [0, 1].map(|size| (&report["sizes"][size], &plan["sizes"][size])) {
+        let number = |key: &str| size[key].as_u64().unwrap();
+        let parameters = number("parameters");
+        assert_eq!(size["parameters"], planned["parameters"]);
+        let rows = size["model"]["padded_vocab_size"].as_u64().unwrap() - 50_257;
+        assert!(rows > 0);
+        let padding = rows * size["model"]["hidden_size"].as_u64().unwrap();
+        assert_eq!(number("parameters_without_padding"), parameters - padding);
+        let name = size["name"].as_str().unwrap();
+        assert!(csv.contains(&format!("ours,{name},{parameters},")), "{csv}");
+        let grouped = HumanCount(parameters).to_string();
+        assert!(page.contains(&grouped), "{grouped}");
+        let line = format!("train {name}: {grouped} parameters, vocabulary padded to 50,304, ");
+        assert!(run.stderr.contains(&line), "{}", run.stderr);
     }
     let parts = report["parts"].as_array().unwrap();
     assert_eq!(parts.len(), PARTS.len() - 1);
@@ -104,6 +123,14 @@ fn test_files_that_are_named_are_used_and_nothing_is_held_out_for_them() {
         assert_eq!(set["published"], false, "by its size");
     }
     assert_eq!(report["sizes"][0]["lambada"]["examples"], 3);
+    // What an evaluation has warned of is told with its part, and on the page.
+    let warned = "not WikiText-103's published test split";
+    let part = report["parts"].as_array().unwrap().iter();
+    let part = part.into_iter().find(|it| it["name"] == "eval.large.wikitext103").unwrap();
+    assert!(part["warnings"].to_string().contains(warned), "{part}");
+    let page = fs::read_to_string(dir.path("out/table3.html")).unwrap();
+    let told = "eval.small.wikitext103, eval.large.wikitext103</td>";
+    assert!(page.contains(told) && page.contains("What they warned of"), "{page}");
     // One of the two alone.
     let line = "reproduce --config micro.toml --text text --out other --lambada lambada.jsonl";
     pipeline_in(&dir, line).success();
@@ -118,31 +145,7 @@ fn test_files_that_are_named_are_used_and_nothing_is_held_out_for_them() {
 #[test]
 fn a_corpus_of_sources_is_curated_and_searched_as_its_configuration_has_it() {
     let dir = micro();
-    let record = |text: &str| format!("{}\n", json!({"body": text, "text": "not this"}));
-    let mut lines: Vec<String> = (0..12).map(|seed| record(&words(seed, 600))).collect();
-    // What holds a passage of LAMBADA goes, and a line that is no JSON is passed over.
-    lines.push(record(&format!("{} {}", words(40, 30), passage(900))));
-    lines.push("no JSON\n".to_owned());
-    dir.write("corpus/in.jsonl", lines.concat());
-    let source = "\
-[data]
-on_bad_line = \"skip\"
-
-[data.decontamination.ngram]
-ngram_words = 8
-
-[[data.source]]
-name = \"in\"
-paths = [\"in.jsonl\"]
-[data.source.jsonl]
-text_key = \"body\"
-
-[data.length]
-";
-    let config = MICRO.replace("[text]\nmax_bytes = 1_000_000\n", "");
-    dir.write("sources.toml", config.replace("[data.length]\n", source));
-    let line = "reproduce --config sources.toml --text corpus --out out --wikitext103 wiki.tokens \
-                --lambada lambada.jsonl";
+    let line = write_sources(&dir);
     let run = pipeline_in(&dir, line).success();
     let report = read_json(&dir.path("out/report.json"));
     assert_eq!(report["text"]["root"], "corpus");
@@ -167,7 +170,7 @@ fn a_test_set_that_the_text_makes_no_more_is_told_and_its_old_score_is_not() {
         let text = format!("# Document {seed}\n\n{}\n", words(seed + 200, 600));
         dir.write(&format!("text/crate-{seed:02}/README.md"), text);
     }
-    pipeline_in(&dir, LINE).success();
+    pipeline_in(&dir, &format!("{LINE} --redo")).success();
     let report = read_json(&dir.path("out/report.json"));
     assert_eq!(report["test_sets"].as_array().unwrap().len(), 1);
     for size in report["sizes"].as_array().unwrap() {
@@ -194,12 +197,21 @@ fn a_test_file_that_cannot_be_used_is_found_before_a_model_is_trained() {
     let dir = micro();
     dir.write("bad.jsonl", "{\"text\": \"alone\"}\n");
     dir.write("empty.tokens", " \n");
+    dir.write("alone/README.md", words(1, 600));
     for (flag, message) in [
         ("--lambada bad.jsonl", "bad.jsonl:1: "),
         ("--wikitext103 empty.tokens", "empty.tokens is empty"),
         ("--wikitext103 nowhere.tokens", "cannot read --wikitext103"),
+        ("--text nowhere", "--text nowhere: there is no such folder"),
+        ("--text micro.toml", "--text micro.toml: it is no folder"),
+        ("--out micro.toml", "--out micro.toml is no folder"),
+        ("--text alone", "all of its 1 documents go to the test sets"),
     ] {
-        pipeline_in(&dir, &format!("{LINE} {flag}")).refused(2, message);
-        assert!(!dir.path("out").exists(), "{flag}");
+        let line = "reproduce --config micro.toml";
+        let text = if flag.contains("--text") { "" } else { "--text text" };
+        let out = if flag.contains("--out") { "" } else { "--out out" };
+        let run = pipeline_in(&dir, &format!("{line} {text} {out} {flag}")).refused(2, message);
+        assert!(run.stderr.matches("os error").count() <= 1, "said once: {}", run.stderr);
+        assert!(!dir.path("out").exists() || flag == "--text alone", "{flag}");
     }
 }

@@ -3,7 +3,8 @@
 //! A [`Scorer`] keeps one thread per tensor-parallel rank alive, each with its part of the model,
 //! and hands every batch to all of them; so a batch costs no start of threads and no second copy of
 //! the weights. It may hold several copies of the model, which take batches side by side: each
-//! batch goes to one of them, and what comes of it is the same bits whichever that is.
+//! batch goes to one of them, and what comes of it is the same bits whichever that is. A copy is
+//! made when there is a batch for it, and not before.
 //!
 //! Only the positions that a caller scores go through the head, which is most of the work where
 //! windows overlap.
@@ -33,12 +34,25 @@ pub struct Window<'a> {
 /// Scores windows with a model that is split over rank threads.
 ///
 /// Dropping it ends the threads.
-#[derive(Debug)]
 pub struct Scorer {
     seq_length: usize,
     vocab_size: usize,
+    /// Copies that there may be.
+    most_copies: usize,
+    /// Makes another copy.
+    make_copy: Box<dyn Fn() -> Result<RankThreads<ScoringRank>, TrainError> + Send>,
     /// The threads of each copy of the model.
     copies: Vec<RankThreads<ScoringRank>>,
+}
+
+impl std::fmt::Debug for Scorer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Scorer")
+            .field("most_copies", &self.most_copies)
+            .field("copies", &self.copies)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Scorer {
@@ -58,8 +72,9 @@ impl Scorer {
         Self::with_copies(config, source, tensor_parallel_size, NonZeroUsize::MIN)
     }
 
-    /// Builds `copies` copies of the model from `source`, each on `tensor_parallel_size` rank
-    /// threads of its own: the weights are in memory once for each copy.
+    /// Builds up to `copies` copies of the model from `source`, each on `tensor_parallel_size` rank
+    /// threads of its own: the weights are in memory once for each copy. The first is built here,
+    /// the others with the first batch that goes to them.
     ///
     /// # Errors
     ///
@@ -75,24 +90,32 @@ impl Scorer {
         S: ParameterSource + Send + 'static,
     {
         config.check_tensor_parallel(tensor_parallel_size.get())?;
-        let source = Arc::new(source);
-        let start = |_| {
-            let (model, source) = (config.clone(), Arc::clone(&source));
+        let (source, model) = (Arc::new(source), config.clone());
+        let make_copy = Box::new(move || {
+            let (model, source) = (model.clone(), Arc::clone(&source));
             RankThreads::start(tensor_parallel_size, move |rank: &Rank| {
                 let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
                 Ok(ScoringRank { model: Gpt2::init(&model, &*source, group, &device)? })
             })
-        };
+        });
         Ok(Self {
             seq_length: config.seq_length,
             vocab_size: config.vocab_size,
-            copies: (0..copies.get()).map(start).collect::<Result<_, _>>()?,
+            most_copies: copies.get(),
+            copies: vec![make_copy()?],
+            make_copy,
         })
     }
 
-    /// Copies of the model, which is how many batches are scored side by side.
+    /// Copies that there may be, which is how many batches are scored side by side.
     #[must_use]
     pub fn num_copies(&self) -> usize {
+        self.most_copies
+    }
+
+    /// Copies that there were batches for.
+    #[must_use]
+    pub fn num_copies_made(&self) -> usize {
         self.copies.len()
     }
 
@@ -128,11 +151,11 @@ impl Scorer {
     }
 
     /// [`score`](Self::score) of several batches, each on a copy of the model: their results, in
-    /// the order of the batches.
+    /// the order of the batches. Copies that are lacking are made.
     ///
     /// # Errors
     ///
-    /// As [`score`](Self::score).
+    /// As [`score`](Self::score), and when a copy cannot be made.
     ///
     /// # Panics
     ///
@@ -141,8 +164,11 @@ impl Scorer {
         &mut self,
         batches: &[impl AsRef<[Window<'a>]>],
     ) -> Result<Vec<Vec<Vec<TokenScore>>>, TrainError> {
-        let copies = self.copies.len();
+        let copies = self.most_copies;
         assert!(batches.len() <= copies, "{} batches for {copies} copies", batches.len());
+        while self.copies.len() < batches.len() {
+            self.copies.push((self.make_copy)()?);
+        }
         let mut is_asked = Vec::with_capacity(batches.len());
         for (copy, windows) in batches.iter().enumerate() {
             windows.as_ref().iter().for_each(|window| self.check(window));

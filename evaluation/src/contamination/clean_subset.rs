@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::test_items::ItemShare;
+use crate::accuracy::Accuracy;
 use crate::items::{ArticleScore, ExampleScore, Items};
 use crate::perplexity::{is_capped, perplexity, unlimited_perplexity};
 use crate::report::TaskResult;
@@ -63,8 +64,12 @@ pub struct TextScore {
 pub struct ClozeScore {
     /// Share of the passages with every token of the last word right.
     pub strict_accuracy: f64,
+    /// Its standard error.
+    pub strict_stderr: f64,
     /// Share of the passages with the last token right.
     pub last_token_accuracy: f64,
+    /// Its standard error.
+    pub last_token_stderr: f64,
     /// `exp` of the mean over the passages of the last word's loss.
     pub target_perplexity: f64,
 }
@@ -186,17 +191,17 @@ impl SubsetScore {
                 })
             }
             ItemKind::Passage { .. } => {
-                let share = |is_right: fn(ItemKind) -> bool| {
-                    let right = scores.iter().filter(|score| is_right(score.kind)).count();
-                    right as f64 / scores.len() as f64
+                let accuracy = |is_right: fn(ItemKind) -> bool| {
+                    Accuracy::of(scores.iter().map(|score| is_right(score.kind)))
                 };
+                let strict = accuracy(|it| matches!(it, ItemKind::Passage { strict: true, .. }));
+                let last_token =
+                    accuracy(|it| matches!(it, ItemKind::Passage { last_token: true, .. }));
                 Some(Self::Cloze(ClozeScore {
-                    strict_accuracy: share(|it| {
-                        matches!(it, ItemKind::Passage { strict: true, .. })
-                    }),
-                    last_token_accuracy: share(|it| {
-                        matches!(it, ItemKind::Passage { last_token: true, .. })
-                    }),
+                    strict_accuracy: strict.value(),
+                    strict_stderr: strict.standard_error(),
+                    last_token_accuracy: last_token.value(),
+                    last_token_stderr: last_token.standard_error(),
                     target_perplexity: unlimited_perplexity(nll / scores.len() as f64),
                 }))
             }

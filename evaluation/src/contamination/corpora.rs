@@ -78,7 +78,11 @@ impl Corpus {
         if is_bare_shard(path) {
             return Err(EvalError::BareShard { path: path.to_owned() });
         }
-        Self::open_source(source_of(path, &plan.text_key)?, plan)
+        let source = source_of(path, &plan.text_key).map_err(|error| match error {
+            source @ CorpusError::UnreadForm { .. } => EvalError::CorpusForm { source },
+            other => other.into(),
+        })?;
+        Self::open_source(source, plan)
     }
 
     fn open_source(source: SourceConfig, plan: &ContaminationPlan) -> Result<Self, EvalError> {
@@ -99,7 +103,7 @@ impl Corpus {
     /// When it is damaged, or the observer asks to stop.
     pub(super) fn verify(&self, observer: &dyn Observer) -> Result<(), EvalError> {
         if let Self::Folder(corpus) = self {
-            corpus.folder.verify(observer).map_err(EvalError::of_corpus)?;
+            corpus.folder.verify(observer)?;
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ use tracing::{info, warn};
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
-use crate::evaluate::evaluate;
+use crate::evaluate::{ScoresOnDisk, evaluate_keeping_scores};
 use crate::report::{self as eval_report, EvalReport, TaskResult};
 
 /// Measures how much of each test set stands in the corpora: one result for each, in order.
@@ -69,7 +69,7 @@ use crate::report::{self as eval_report, EvalReport, TaskResult};
 /// # Errors
 ///
 /// When the plan makes no sense, a test set cannot be used or has no n-gram, a corpus cannot be
-/// read, scoring fails, or `observer` asks to stop. Nothing is reported then.
+/// read or none has a word, scoring fails, or `observer` asks to stop. Nothing is reported then.
 ///
 /// # Panics
 ///
@@ -79,6 +79,26 @@ pub fn measure(
     scoring: Option<&EvalPlan>,
     observer: &dyn Observer,
 ) -> Result<EvalReport, EvalError> {
+    let (report, scores) = measure_keeping_scores(plan, scoring, observer)?;
+    scores.forget();
+    Ok(report)
+}
+
+/// [`measure`] for who has yet to write the report down: the scores of the model stay where they are
+/// kept until they are [forgotten](ScoresOnDisk::forget).
+///
+/// # Errors
+///
+/// As [`measure`].
+///
+/// # Panics
+///
+/// As [`measure`].
+pub fn measure_keeping_scores(
+    plan: &ContaminationPlan,
+    scoring: Option<&EvalPlan>,
+    observer: &dyn Observer,
+) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
     plan.check()?;
     if let Some(scoring) = scoring {
         assert_eq!(scoring.tasks.len(), plan.test_sets.len(), "one task for each test set");
@@ -113,8 +133,10 @@ pub fn measure(
             seconds,
         });
     }
+    let mut scores = ScoresOnDisk::none();
     if let Some(scoring) = scoring {
-        let scored = evaluate(scoring, observer)?;
+        let (scored, kept) = evaluate_keeping_scores(scoring, observer)?;
+        scores = kept;
         for (place, (result, scored)) in results.iter_mut().zip(scored.results).enumerate() {
             let dictionary = &dictionaries[place];
             let shares =
@@ -126,7 +148,7 @@ pub fn measure(
             }
         }
     }
-    Ok(EvalReport { results })
+    Ok((EvalReport { results }, scores))
 }
 
 /// Warns where a file is both test set and corpus.

@@ -8,6 +8,7 @@ use corpus::ngram::{NGramDictionary, NGramWindow};
 use corpus::reader::{Item, ParsedBlock, RecordBlock};
 use corpus::{Document, Observer, Unit};
 use rayon::prelude::*;
+use tracing::warn;
 
 use super::corpora::{Corpus, TextCorpus, TokenCorpus};
 use super::document::{Matches, Matching, Place, Worst};
@@ -52,6 +53,8 @@ pub(super) struct Read {
     /// Bytes of text.
     pub(super) text_bytes: u64,
     pub(super) words: u64,
+    /// Words of the longest document.
+    pub(super) longest: u64,
 }
 
 /// What a pass found.
@@ -122,12 +125,17 @@ impl<'d> Scan<'d> {
         let bytes = corpora.iter().map(Corpus::bytes).sum();
         observer.begin("contamination", Some(bytes), Unit::Bytes);
         for (number, corpus) in corpora.iter_mut().enumerate() {
+            let words_before = self.read.words;
             match corpus {
                 Corpus::Folder(folder) => self.search_folder(number, folder, observer)?,
                 Corpus::Text(text) => self.search_text(text, observer)?,
             }
+            if self.read.words == words_before {
+                warn!("{}: there is no word in it", corpus.path().display());
+            }
         }
         observer.finish();
+        self.check_words(&corpora)?;
         self.read.bytes = bytes;
         let (read, seen) = (self.read, self.seen);
         let of = self.worst.into_iter().zip(self.contaminated).map(|(worst, contaminated)| {
@@ -140,6 +148,23 @@ impl<'d> Scan<'d> {
             })
         });
         Ok(Found { of: of.collect::<Result<_, EvalError>>()?, seen })
+    }
+
+    /// Refuses corpora that hold no word, and warns of those that cannot hold an n-gram.
+    fn check_words(&self, corpora: &[Corpus]) -> Result<(), EvalError> {
+        let Read { documents, null_texts, words, longest, .. } = self.read;
+        if words == 0 {
+            let paths = corpora.iter().map(|corpus| corpus.path().to_owned()).collect();
+            return Err(EvalError::EmptyCorpus { paths, documents, null_texts });
+        }
+        if longest < self.primary_words {
+            warn!(
+                "no document of the corpus is longer than {longest} words: it has no n-gram of {} \
+                 words, and the overlap is 0 whatever the test set",
+                self.primary_words
+            );
+        }
+        Ok(())
     }
 
     fn search_text(
@@ -270,6 +295,7 @@ impl<'s> Search<'s> {
         searched.read.documents += 1;
         searched.read.text_bytes += text.len() as u64;
         searched.read.words += words;
+        searched.read.longest = searched.read.longest.max(words);
     }
 }
 
@@ -282,6 +308,7 @@ impl Read {
         self.bytes += more.bytes;
         self.text_bytes += more.text_bytes;
         self.words += more.words;
+        self.longest = self.longest.max(more.longest);
     }
 }
 

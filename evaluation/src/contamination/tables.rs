@@ -120,11 +120,15 @@ fn told(score: SubsetScore) -> String {
             "word_perplexity {:.4}, token_perplexity {:.4}{}",
             score.word_perplexity,
             score.token_perplexity,
-            if score.capped { ", capped" } else { "" }
+            if score.capped { ", cut at exp(20)" } else { "" }
         ),
         SubsetScore::Cloze(score) => format!(
-            "strict_accuracy {:.4}, last_token_accuracy {:.4}, target_perplexity {:.4}",
-            score.strict_accuracy, score.last_token_accuracy, score.target_perplexity
+            "strict_accuracy {:.4} ± {:.4}, last_token_accuracy {:.4} ± {:.4}, target_perplexity {:.4}",
+            score.strict_accuracy,
+            score.strict_stderr,
+            score.last_token_accuracy,
+            score.last_token_stderr,
+            score.target_perplexity
         ),
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn read_all(
     let mut reader = TestSets::new(SETTINGS);
     let (mut test_sets, mut dictionaries) = (Vec::new(), Vec::new());
     for path in &plan.test_sets {
-        reader.add(path, &plan.text_key, observer).map_err(EvalError::of_corpus)?;
+        reader.add(path, &plan.text_key, observer)?;
         let contents = std::mem::take(&mut reader.contents);
         let (test_set, dictionary) = TestItems::new(path, contents, plan)?;
         test_sets.push(test_set);

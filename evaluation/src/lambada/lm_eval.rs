@@ -12,6 +12,7 @@
 
 use serde::Serialize;
 
+use crate::accuracy::Accuracy;
 use crate::items::ExampleScore;
 use crate::perplexity::unlimited_perplexity;
 use crate::{lambada, report};
@@ -46,14 +47,12 @@ pub struct Settings {
 
 impl Metrics {
     pub(super) fn new(items: &[ExampleScore]) -> Self {
-        let count = items.len() as f64;
-        let acc = items.iter().filter(|item| item.strict).count() as f64 / count;
+        let accuracy = Accuracy::of(items.iter().map(|item| item.strict));
         let total_nll: f64 = items.iter().map(|item| item.nll).sum();
         Self {
-            acc,
-            // Of one example no deviation is known; its error is given as 0.
-            acc_stderr: (acc * (1.0 - acc) / (count - 1.0).max(1.0)).sqrt(),
-            perplexity: unlimited_perplexity(total_nll / count),
+            acc: accuracy.value(),
+            acc_stderr: accuracy.sample_standard_error(),
+            perplexity: unlimited_perplexity(total_nll / items.len() as f64),
             total_nll,
         }
     }

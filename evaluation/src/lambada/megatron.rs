@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{CommonSettings, Counts};
+use crate::accuracy::Accuracy;
 use crate::items::ExampleScore;
 use crate::perplexity::unlimited_perplexity;
 use crate::report;
@@ -57,20 +58,15 @@ impl Settings {
 
 impl Metrics {
     pub(super) fn new(items: &[ExampleScore]) -> Self {
-        let count = items.len() as f64;
-        let share = |is_right: fn(&ExampleScore) -> bool| {
-            let share = items.iter().filter(|&item| is_right(item)).count() as f64 / count;
-            (share, (share * (1.0 - share) / count).sqrt())
-        };
-        let (strict_accuracy, strict_stderr) = share(|item| item.strict);
-        let (last_token_accuracy, last_token_stderr) = share(|item| item.last_token);
+        let strict = Accuracy::of(items.iter().map(|item| item.strict));
+        let last_token = Accuracy::of(items.iter().map(|item| item.last_token));
         let total_nll: f64 = items.iter().map(|item| item.nll).sum();
         Self {
-            strict_accuracy,
-            strict_stderr,
-            last_token_accuracy,
-            last_token_stderr,
-            target_perplexity: unlimited_perplexity(total_nll / count),
+            strict_accuracy: strict.value(),
+            strict_stderr: strict.standard_error(),
+            last_token_accuracy: last_token.value(),
+            last_token_stderr: last_token.standard_error(),
+            target_perplexity: unlimited_perplexity(total_nll / items.len() as f64),
             total_nll,
         }
     }

@@ -1,6 +1,7 @@
 //! Which flags go with which task.
 
 use anyhow::{anyhow, bail};
+use evaluation::PartialScores;
 
 use super::EvalArgs;
 use super::task::{ProtocolName, TaskName};
@@ -21,6 +22,15 @@ impl EvalArgs {
         }
         if self.out.is_some() && self.out == self.items {
             bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
+        }
+        if let (Some(items), PartialScores::File { path, .. }) =
+            (&self.items, self.partial_scores())
+            && *items == path
+        {
+            bail!(Usage(anyhow!(
+                "--items {}: scores are kept there until the evaluation has ended: name another",
+                path.display()
+            )));
         }
         let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
         let no_overlap = match self.task {

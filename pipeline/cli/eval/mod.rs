@@ -198,20 +198,14 @@ pub(crate) fn run(
     let with_items = items.map_or(Ok(()), |file| file.finish(&report));
     printed.and(written).and(with_items)?;
     // Nor is anything to be scored again then.
-    if let Some(scores) = scores {
-        scores.forget();
-    }
+    scores.forget();
     Ok(ExitCode::SUCCESS)
 }
 
 /// What to tell about an evaluation that did not come to its end.
 fn failure(error: EvalError) -> anyhow::Error {
     match error {
-        EvalError::Stopped => anyhow!(
-            "stopped by a signal before more was scored: there is no result, and nothing was \
-             written. The same command begins again, or goes on from what an earlier one has kept"
-        ),
-        error @ EvalError::StoppedWithScores { .. } => anyhow::Error::new(error),
+        EvalError::Stopped | EvalError::StoppedWithScores { .. } => anyhow::Error::new(error),
         error => anyhow::Error::new(error).context("cannot evaluate"),
     }
 }

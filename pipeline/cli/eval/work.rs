@@ -37,17 +37,11 @@ impl Work {
     }
 
     /// Does it. Scores are to be forgotten when the report is written.
-    pub(super) fn run(
-        &self,
-        progress: &Progress,
-    ) -> Result<(EvalReport, Option<ScoresOnDisk>), EvalError> {
+    pub(super) fn run(&self, progress: &Progress) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
         match self {
-            Self::Scoring(plan) => {
-                let (report, scores) = evaluate_keeping_scores(plan, progress)?;
-                Ok((report, Some(scores)))
-            }
+            Self::Scoring(plan) => evaluate_keeping_scores(plan, progress),
             Self::Contamination(plan, scoring) => {
-                Ok((contamination::measure(plan, scoring.as_ref(), progress)?, None))
+                contamination::measure_keeping_scores(plan, scoring.as_ref(), progress)
             }
         }
     }

@@ -162,12 +162,26 @@ pub(crate) fn prepare(
     observer: &dyn Observer,
 ) -> anyhow::Result<MachineText> {
     let (documents, num_unreadable) = read(root, request.max_bytes, observer)?;
+    if documents.is_empty() {
+        bail!(Usage(anyhow!(
+            "{}: none of its {num_unreadable} files is UTF-8 text: pass --text DIR with text",
+            root.path.display()
+        )));
+    }
     let holds_out = request.wikitext || request.lambada;
     let held_out = if holds_out { hold_out(root, &documents) } else { Vec::new() };
     if holds_out && held_out.is_empty() {
         bail!(Usage(anyhow!(
             "{}: no document has {MIN_ARTICLE_WORDS} words of prose, so none can be held out as the test text: pass --text DIR with more text",
             root.path.display()
+        )));
+    }
+    if documents.len() == held_out.len() {
+        bail!(Usage(anyhow!(
+            "{}: all of its {} documents go to the test sets, and none is left to train on: pass \
+             --text DIR with more text",
+            root.path.display(),
+            documents.len()
         )));
     }
     let passages = held_out.iter().flat_map(|document| cloze::passages(&document.prose));
@@ -208,6 +222,14 @@ pub(crate) fn prepare(
 
 /// The files of text below `root`, in the order of their paths.
 pub(crate) fn open(root: &TextRoot) -> anyhow::Result<Sources> {
+    if !root.path.is_dir() {
+        let what = if root.path.exists() { "it is no folder" } else { "there is no such folder" };
+        bail!(Usage(anyhow!(
+            "--text {}: {what}; name one that has {} files in it or below",
+            root.path.display(),
+            root.include.join(", ")
+        )));
+    }
     let strings = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
     let tree = TextTreeConfig { include: strings(&root.include), exclude: strings(&EXCLUDE) };
     let source = SourceConfig {

@@ -25,9 +25,12 @@ impl Parts<'_> {
             }
             Part::Train(size) => {
                 let config = self.config.train_config(&self.config.sizes[size]);
-                let parameters = config.summary().map_or(0, |plan| plan.parameters);
-                let steps = config.schedule.train_steps.get();
-                format!("{} parameters, {} steps", HumanCount(parameters), HumanCount(steps))
+                let plan = config.summary();
+                let [parameters, rows] = plan
+                    .map_or([0, 0], |plan| [plan.parameters, plan.padded_vocab_size])
+                    .map(HumanCount);
+                let steps = HumanCount(config.schedule.train_steps.get());
+                format!("{parameters} parameters, vocabulary padded to {rows}, {steps} steps")
             }
             Part::Eval(_, task) => {
                 let sets = self.test_sets(journal);

@@ -3,24 +3,28 @@
 //!
 //! Memory is the planner's: of each rank, and of all of them, which are threads of one process. Time
 //! is the model's floating-point operations at the speed at which this machine multiplies matrices,
-//! which no training exceeds. Disk is checkpoints, and the corpus with the stages of its curation.
+//! which no training exceeds; a machine that others share swings, so it is refused only well beyond
+//! the limit. What trainings have taken that are done tells more, and is told beside. Disk is
+//! checkpoints, and the corpus with the stages of its curation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use corpus::{machine, tokenizer};
+use corpus::{Observer, machine, tokenizer};
 use evaluation::{CheckpointKind, ModelIdentity, Task};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
+use training::RunOptions;
 use training::architecture::Architecture;
 
 use super::config::{ReproduceConfig, SizeSection};
+use super::eval_task;
 use super::inputs::{Inputs, TestFile};
-use super::journal::Journal;
+use super::journal::{Journal, State};
 use super::parts::{DATA, Part, Parts, TEXT, name_of, run_of};
-use super::report::numerals::duration;
-use super::{eval_task, speed};
+use super::report::numerals::{duration, scientific};
+use super::speed::{Speed, gflops};
 
 /// Bytes of a parameter in a checkpoint: weight and Adam's two moments.
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 12;
@@ -33,13 +37,26 @@ const STAGE_BYTES_PER_TEXT_BYTE: u64 = 3;
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
+/// How many times the limit the time must be for a machine to be refused: what shares its cores may
+/// have slowed the measurement down so much.
+const TIME_MARGIN: f64 = 1.5;
+
 /// What is still to be done takes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Estimate {
-    /// Floating-point operations a second of this machine's matrix products, as just measured.
+    /// Floating-point operations a second of this machine's matrix products: of the fastest that
+    /// was just measured, or of the fastest training that is done where that is more.
     pub(super) matrix_flops_per_second: f64,
-    /// Days of all sizes that are not done, at that speed: they take no less.
+    /// Those of the fastest product of the slowest moment of the measurement.
+    pub(super) matrix_flops_per_second_slowest: f64,
+    /// Floating-point operations a second of the fastest training that is done, with all that came
+    /// between its steps; `None` where none is.
+    pub(super) trained_flops_per_second: Option<f64>,
+    /// Days of all sizes that are not done, at the speed of matrix products: about the least that
+    /// they take.
     pub(super) days_at_least: f64,
+    /// Days of these at the speed of the fastest training that is done.
+    pub(super) days_as_trained: Option<f64>,
     /// Days that the configuration allows.
     pub(super) max_days: f64,
     /// Memory that this process may fill; `None` where the system does not tell.
@@ -93,20 +110,25 @@ impl Estimate {
     ///
     /// # Errors
     ///
-    /// Where a size or a test file cannot be used.
+    /// Where a size or a test file cannot be used, or `observer` asks to stop.
     pub(super) fn of(
         config: &ReproduceConfig,
         inputs: &Inputs,
         out: &Path,
         journal: &Journal,
+        observer: &dyn Observer,
     ) -> anyhow::Result<Self> {
-        let matrix_flops_per_second = speed::flops_per_second();
         let parts = Parts { config, inputs, out };
+        let measured = Speed::measure(observer)?;
+        let trained_flops_per_second = trained_flops_per_second(&parts, journal)?;
+        let matrix_flops_per_second = measured.fastest.max(trained_flops_per_second.unwrap_or(0.0));
+        let epochs = epochs(&parts, journal, observer)?;
         let mut sizes = Vec::new();
         let mut needed_bytes = 0_u64;
         for (index, size) in config.sizes.iter().enumerate() {
             let done = is_done(&parts, index, journal)?;
-            let size = SizeEstimate::of(config, size, inputs, matrix_flops_per_second, done)?;
+            let mut size = SizeEstimate::of(config, size, inputs, matrix_flops_per_second, done)?;
+            size.epochs = epochs.or(size.epochs);
             if !done {
                 let present = bytes_below(&out.join(run_of(&size.name)));
                 let needed = checkpoints_of(config, &size).saturating_sub(present);
@@ -115,13 +137,28 @@ impl Estimate {
             sizes.push(size);
         }
         if inputs.text.is_none() || !parts.is_done(Part::Corpus, journal)? {
-            let present = [TEXT, DATA].map(|folder| bytes_below(&out.join(folder)));
-            let needed = corpus_bytes(config).saturating_sub(present.iter().sum());
+            let mut present = 0;
+            for (part, folder) in [(Part::Text, TEXT), (Part::Corpus, DATA)] {
+                let entry = journal.entry(&parts.key(part));
+                // What was done and is to be done again is set aside meanwhile.
+                if entry.is_none_or(|entry| entry.state == State::Begun)
+                    || parts.is_done(part, journal)?
+                {
+                    present += bytes_below(&out.join(folder));
+                }
+            }
+            let needed = corpus_bytes(config).saturating_sub(present);
             needed_bytes = needed_bytes.saturating_add(needed);
         }
+        let to_do = sizes.iter().filter(|it| !it.done);
+        let days_at_least = to_do.fold(0.0, |days, it| days + it.days_at_least);
         let mut estimate = Self {
             matrix_flops_per_second,
-            days_at_least: sizes.iter().filter(|it| !it.done).map(|it| it.days_at_least).sum(),
+            matrix_flops_per_second_slowest: measured.slowest,
+            trained_flops_per_second,
+            days_at_least,
+            days_as_trained: trained_flops_per_second
+                .map(|trained| days_at_least * matrix_flops_per_second / trained),
             max_days: config.limits.max_days,
             memory_bytes: machine::memory_bytes(),
             checkpoint_bytes: sizes.iter().map(|it| checkpoints_of(config, it)).sum(),
@@ -136,10 +173,23 @@ impl Estimate {
         Ok(estimate)
     }
 
-    /// The speed of this machine's matrix products, in words.
+    /// The speed of this machine's matrix products, in words: from that of the slowest moment to
+    /// that of the fastest, where it matters.
     pub(super) fn speed(&self) -> String {
-        let giga = self.matrix_flops_per_second / 1e9;
-        if giga < 10.0 { format!("{giga:.1} GFLOP/s") } else { format!("{giga:.0} GFLOP/s") }
+        let [slowest, fastest] =
+            [self.matrix_flops_per_second_slowest, self.matrix_flops_per_second].map(gflops);
+        match self.matrix_flops_per_second_slowest < 0.95 * self.matrix_flops_per_second {
+            true => format!("{slowest} to {fastest} GFLOP/s"),
+            false => format!("{fastest} GFLOP/s"),
+        }
+    }
+
+    /// What remains to be done at the speed of the trainings that are done, in words.
+    pub(super) fn as_trained(&self) -> Option<String> {
+        let (days, speed) = self.days_as_trained.zip(self.trained_flops_per_second)?;
+        let (time, speed) = (time(days), gflops(speed));
+        (days > 0.0)
+            .then(|| format!("about {time} at the {speed} GFLOP/s of a training that is done"))
     }
 
     /// What of it is more than there is.
@@ -174,14 +224,15 @@ impl Estimate {
                 HumanBytes(free)
             ));
         }
-        if self.days_at_least > self.max_days {
+        if self.days_at_least > TIME_MARGIN * self.max_days {
             let to_do = || self.sizes.iter().filter(|it| !it.done);
             let flops: f64 = to_do().map(|it| it.training_flops + it.evaluation_flops).sum();
             let tokens = to_do().map(|it| it.tokens).max().unwrap_or(0);
             refusals.push(format!(
-                "time: {} tokens take {flops:.1e} floating-point operations, at least {} at the {} \
-                 of this machine's matrix products, and limits.max_days is {}",
+                "time: {} tokens take {} floating-point operations, at least about {} at the {} of \
+                 this machine's matrix products, and limits.max_days is {}",
                 HumanCount(tokens),
+                scientific(flops),
                 time(self.days_at_least),
                 self.speed(),
                 self.max_days
@@ -222,6 +273,43 @@ impl SizeEstimate {
             done,
         })
     }
+}
+
+/// Floating-point operations a second of the fastest training that is done, of just these settings.
+fn trained_flops_per_second(parts: &Parts<'_>, journal: &Journal) -> anyhow::Result<Option<f64>> {
+    let mut fastest: Option<f64> = None;
+    for (index, size) in parts.config.sizes.iter().enumerate() {
+        let part = Part::Train(index);
+        let Some(entry) = journal.entry(&parts.key(part)) else { continue };
+        if parts.inputs.text.is_none() || !parts.is_done(part, journal)? || entry.seconds <= 0.0 {
+            continue;
+        }
+        let train = parts.config.train_config(size);
+        let flops = train.summary()?.model_flops_per_step * train.schedule.train_steps.get() as f64;
+        let speed = flops / entry.seconds;
+        fastest = Some(fastest.map_or(speed, |it| it.max(speed)));
+    }
+    Ok(fastest)
+}
+
+/// How often each size sees each token, once the corpus is there: all of them as often.
+fn epochs(
+    parts: &Parts<'_>,
+    journal: &Journal,
+    observer: &dyn Observer,
+) -> anyhow::Result<Option<f64>> {
+    if parts.inputs.text.is_none() || !parts.is_done(Part::Corpus, journal)? {
+        return Ok(None);
+    }
+    let size = &parts.config.sizes[0];
+    if let Some(trained) = journal.result(&parts.key(Part::Train(0)))
+        && parts.is_done(Part::Train(0), journal)?
+    {
+        return Ok(trained["epochs"].as_f64());
+    }
+    let options = RunOptions::new(parts.out.join(DATA), parts.out.join(run_of(&size.name)));
+    let plan = parts.config.train_config(size).validate_observed(options, observer);
+    Ok(plan.context("cannot train on the corpus")?.summary().epochs)
 }
 
 /// Whether a size needs neither training nor scoring.

@@ -203,6 +203,10 @@ fn size_of(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<
     let section = &parts.config.sizes[size];
     let model = section.gpt2();
     let training = result(parts, journal, Part::Train(size))?;
+    // Padded as it was trained, whatever --tp says now.
+    let mut train = parts.config.train_config(section);
+    train.parallel.tensor_parallel_size = field(training, "tensor_parallel_size")?;
+    let plan = train.summary()?;
     let of_size = parts.all(journal).into_iter().filter(|part| part.size() == Some(size));
     let of_size: Vec<_> = of_size.collect();
     let entries = of_size.iter().filter_map(|&part| journal.entry(&parts.key(part)));
@@ -220,8 +224,10 @@ fn size_of(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<
             num_attention_heads: model.num_attention_heads.get(),
             seq_length: model.seq_length.get(),
             vocab_size: section.vocab_size(),
+            padded_vocab_size: plan.padded_vocab_size,
         },
-        parameters: field(training, "parameters")?,
+        parameters: plan.parameters,
+        parameters_without_padding: field(training, "parameters")?,
         training: training_of(parts, journal, size)?,
         wikitext103: scored(Task::WikiText103).map(wikitext103).transpose()?,
         lambada: scored(Task::Lambada).map(lambada).transpose()?,
@@ -327,6 +333,7 @@ fn parts_of(parts: &Parts<'_>, journal: &Journal, done_now: &[String]) -> Vec<su
             state,
             seconds: entry.map(|entry| entry.seconds),
             peak_rss_bytes: entry.and_then(|entry| entry.peak_rss_bytes),
+            warnings: entry.map(|entry| entry.warnings.clone()).unwrap_or_default(),
             name,
         }
     })

@@ -8,16 +8,19 @@
 //! OUT/runs/SIZE/          a training run
 //! OUT/eval/SIZE.TASK.json a score
 //! OUT/report.json, table3.csv, table3.html   the result
+//! OUT/.aside-text, .aside-data   those of before, until it is known whether trainings still hold
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use corpus::Observer;
 use tracing::warn;
 
 use super::config::ReproduceConfig;
 use super::journal::{JOURNAL, Journal};
+use super::parts::{CONTAMINATION_FILE, DATA, REPORT_FILE, TEXT};
 use crate::exit::Usage;
 
 /// Name of the file that a process holds a lock on while it works in the folder. It stays: who
@@ -38,6 +41,8 @@ impl OutFolder {
     /// Makes the folder, or opens one that holds this experiment, with what was done in it.
     ///
     /// With `overwrite` the outputs of an earlier reproduction, whichever it was, are removed.
+    /// `seen` is the journal as it was found before: where it is still the same, what was found
+    /// wrong with the outputs is too.
     ///
     /// # Errors
     ///
@@ -47,6 +52,8 @@ impl OutFolder {
         name: &str,
         config: &ReproduceConfig,
         overwrite: bool,
+        seen: &Journal,
+        observer: &dyn Observer,
     ) -> anyhow::Result<(Self, Journal)> {
         check(path, name, config, overwrite)?;
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -61,7 +68,13 @@ impl OutFolder {
                 }
                 Journal::new(config.experiment, name)
             }
-            Some(journal) => journal,
+            Some(mut journal) => match seen.looked_at(&journal) {
+                Some(seen) => seen,
+                None => {
+                    journal.look(path, observer)?;
+                    journal
+                }
+            },
             None => Journal::new(config.experiment, name),
         };
         journal.write(path)?;
@@ -87,10 +100,7 @@ pub(super) fn check(
 ) -> anyhow::Result<Option<Journal>> {
     let journal = Journal::read(path)?;
     match &journal {
-        None if is_used(path)? => bail!(Usage(anyhow!(
-            "{} holds something else than a reproduction: pass --out with another folder",
-            path.display()
-        ))),
+        None if is_used(path)? => bail!(Usage(stranger(path))),
         Some(journal)
             if !overwrite
                 && (journal.experiment, journal.name.as_str()) != (config.experiment, name) =>
@@ -106,10 +116,34 @@ pub(super) fn check(
     }
 }
 
+/// Why a folder without a journal is refused, and what can be done.
+fn stranger(path: &Path) -> anyhow::Error {
+    let shown = path.display();
+    let own = [DATA, TEXT, "runs", "eval", CONTAMINATION_FILE, REPORT_FILE];
+    let own: Vec<_> = own.into_iter().filter(|name| path.join(name).exists()).collect();
+    // One of these names alone may be anybody's.
+    if own.len() < 2 {
+        return anyhow!(
+            "{shown} holds something else than a reproduction: pass --out with another folder"
+        );
+    }
+    anyhow!(
+        "{shown} looks like a reproduction ({}) that has lost {JOURNAL}, without which nothing in \
+         it can be told to be whole, nor to be of these settings; so nothing is taken over or \
+         removed, by --overwrite neither.\n  \
+         Put {JOURNAL} back from a copy; or move or remove the folder, or pass --out with another \
+         one, to begin again. Its runs can still be scored: pipeline eval {shown}/runs/SIZE",
+        own.join(", ")
+    )
+}
+
 /// Whether `path` is there with something in it that a killed start does not leave.
 fn is_used(path: &Path) -> anyhow::Result<bool> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(false);
+    }
+    if !path.is_dir() {
+        bail!(Usage(anyhow!("--out {} is no folder: choose another", path.display())));
     }
     let cannot = || format!("cannot list {}", path.display());
     let entries = fs::read_dir(path).with_context(cannot).map_err(Usage)?;

@@ -113,11 +113,16 @@ impl Inputs {
         for (task, path) in test_files {
             let Some(path) = path else { continue };
             let read = FileSummary::observed(path, observer);
-            let digest = read.with_context(|| format!("cannot read {}", flag(task)))?.xxh3_128;
+            let digest = read.with_context(|| cannot_read(task))?.xxh3_128;
             found.push(TestFile { task, path: path.to_owned(), digest });
         }
         let listing = text.as_ref().map(|text| text.listing(config)).transpose()?;
         Ok(Self { text, listing, test_files: found, missing })
+    }
+
+    /// The test set of `task` that the user named.
+    pub(super) fn test_file(&self, task: Task) -> Option<&TestFile> {
+        self.test_files.iter().find(|file| file.task == task)
     }
 
     /// The test sets, those that were not named being in the folder `text`.
@@ -126,11 +131,9 @@ impl Inputs {
             (Task::WikiText103, WIKITEXT_NAME, WIKITEXT_FILE),
             (Task::Lambada, LAMBADA_NAME, LAMBADA_FILE),
         ];
-        let sets = sets.into_iter().map(|(task, stand_in, file)| {
-            match self.test_files.iter().find(|it| it.task == task) {
-                Some(given) => TestSet { task, name: name_of(task), path: given.path.clone() },
-                None => TestSet { task, name: stand_in, path: text.join(file) },
-            }
+        let sets = sets.into_iter().map(|(task, stand_in, file)| match self.test_file(task) {
+            Some(given) => TestSet { task, name: name_of(task), path: given.path.clone() },
+            None => TestSet { task, name: stand_in, path: text.join(file) },
         });
         sets.collect()
     }
@@ -138,10 +141,7 @@ impl Inputs {
     /// Refuses a text or a test file that lies in the folder that is written to, where a part that
     /// is done again would delete it.
     pub(super) fn check_apart(&self, out: &Path) -> anyhow::Result<()> {
-        let text = self.text.as_ref().map(|text| match text {
-            TextInput::Documents { root, .. } => root.path.as_path(),
-            TextInput::Corpus { folder } => folder,
-        });
+        let text = self.text.as_ref().map(TextInput::root);
         let test_files = self.test_files.iter().map(|file| (flag(file.task), file.path.as_path()));
         for (flag, path) in text.map(|path| ("--text", path)).into_iter().chain(test_files) {
             if let (Ok(input), Ok(out)) = (path.canonicalize(), out.canonicalize())
@@ -166,7 +166,24 @@ pub(super) fn flag(task: Task) -> &'static str {
     }
 }
 
+/// What is said before the reason for which a test file cannot be read.
+fn cannot_read(task: Task) -> String {
+    let (flag, form) = match task {
+        Task::WikiText103 => (flag(task), "WikiText103's test split, wiki.test.tokens"),
+        Task::Lambada => (flag(task), "LAMBADA's test passages, a JSONL file"),
+    };
+    format!("cannot read {flag}, which names {form}")
+}
+
 impl TextInput {
+    /// The folder that is read.
+    pub(super) fn root(&self) -> &Path {
+        match self {
+            Self::Documents { root, .. } => &root.path,
+            Self::Corpus { folder } => folder,
+        }
+    }
+
     /// The folder of the documents that are curated, where `text` is that of the part `text`.
     pub(super) fn folder<'a>(&'a self, text: &'a Path) -> &'a Path {
         match self {
@@ -188,7 +205,10 @@ impl TextInput {
                 let mut config = config.curation_config(folder, Vec::new());
                 config.decontamination = None;
                 let plan = config.validate()?;
-                Sources::open(&plan.sources, plan.read_policy).context("--text")?
+                Sources::open(&plan.sources, plan.read_policy).with_context(|| {
+                    let folder = folder.display();
+                    format!("--text {folder}: the sources of the corpus are looked for below it")
+                })?
             }
         };
         let mut hash = Xxh3::new();

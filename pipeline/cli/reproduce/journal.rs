@@ -1,26 +1,37 @@
 //! `reproduce.json`: which parts of a reproduction are done, of what, and what they came to.
 //!
 //! A part's fingerprint is a hash of everything that its result depends on: its settings, its input
-//! files, the program's version, and the fingerprints of the parts before it. A part is done again
-//! when that changes or its output is gone, and what it left is removed first: the journal names the
-//! files and folders that are the reproduction's own, and nothing else is ever deleted.
+//! files, the program's version, and what the parts before it hand on. That is the content of the
+//! text, of the corpus and of the weights, wherever they come from: a text that was touched and is
+//! the same leads to nothing. A part is done again when its fingerprint changes or its output is no
+//! longer what it wrote, and what it left is removed first: the journal names the files and folders
+//! that are the reproduction's own, and nothing else is ever deleted.
+//!
+//! A text and a corpus on which trainings rest are set aside instead, until it is known whether
+//! what comes in their place is the same: only then can be said whether the trainings still hold.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 
 use anyhow::{Context, anyhow, bail};
-use corpus::PendingFile;
+use corpus::{CorpusError, Observer, PendingFile};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::config::Experiment;
+use super::depends::Depends;
+use super::outputs::{Fault, OutputFile, fault_of, faults_of};
 use crate::exit::Usage;
 
 /// Name of the journal, by which the folder of a reproduction is known.
 pub(super) const JOURNAL: &str = "reproduce.json";
 
 /// The form of the file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// What the name of an output begins with that is set aside.
+const ASIDE: &str = ".aside-";
 
 /// What was done in a folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +44,12 @@ pub(super) struct Journal {
     pub(super) name: String,
     /// The parts that were begun, in the order in which they were.
     parts: Vec<Entry>,
+    /// Parts that were done and whose output is set aside, since they have changed.
+    #[serde(default)]
+    aside: Vec<Entry>,
+    /// What [`look`](Self::look) has found wrong with the output of parts, by their keys.
+    #[serde(skip)]
+    faults: BTreeMap<String, Fault>,
 }
 
 /// A part that was begun.
@@ -41,12 +58,22 @@ pub(super) struct Journal {
 pub(super) struct Entry {
     /// Its key: `train.small`.
     pub(super) part: String,
-    /// Hash of what its result depends on.
+    /// Hash of what its result depends on, ...
     pub(super) fingerprint: String,
+    /// ... which is this.
+    pub(super) depends: Depends,
     /// How far it is.
     pub(super) state: State,
     /// Files and folders of its own, relative to the reproduction's.
     pub(super) outputs: Vec<String>,
+    /// The files of them without which it is not done, as it left them.
+    pub(super) files: Vec<OutputFile>,
+    /// Hash of what it hands on to those that need it; `None` where nothing but its fingerprint
+    /// tells.
+    pub(super) content: Option<String>,
+    /// What the libraries have warned of while it was done.
+    #[serde(default)]
+    pub(super) warnings: Vec<String>,
     /// Wall time spent on it, all interruptions left out, in seconds.
     pub(super) seconds: f64,
     /// The most memory that the process held while it worked on the part, in bytes; `None` where
@@ -54,6 +81,28 @@ pub(super) struct Entry {
     pub(super) peak_rss_bytes: Option<u64>,
     /// What it came to; `null` while it is not done.
     pub(super) result: Value,
+}
+
+/// What a part came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Made {
+    /// For the page, and for people.
+    pub(super) result: Value,
+    /// The files without which it is not done.
+    pub(super) files: Vec<OutputFile>,
+    /// Hash of what it hands on, where its fingerprint is not all that tells.
+    pub(super) content: Option<String>,
+}
+
+/// What a part took until it was done or broken off.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Spent {
+    /// Wall time, in seconds.
+    pub(super) seconds: f64,
+    /// The most memory that the process held, in bytes; `None` where the system does not tell.
+    pub(super) peak_rss_bytes: Option<u64>,
+    /// What the libraries have warned of.
+    pub(super) warnings: Vec<String>,
 }
 
 /// How far a part is.
@@ -68,7 +117,14 @@ pub(super) enum State {
 
 impl Journal {
     pub(super) fn new(experiment: Experiment, name: &str) -> Self {
-        Self { format: FORMAT, experiment, name: name.to_owned(), parts: Vec::new() }
+        Self {
+            format: FORMAT,
+            experiment,
+            name: name.to_owned(),
+            parts: Vec::new(),
+            aside: Vec::new(),
+            faults: BTreeMap::new(),
+        }
     }
 
     /// The journal in the folder `out`, if there is one.
@@ -89,11 +145,16 @@ impl Journal {
                 path.display()
             ))
         };
-        let journal: Self = serde_json::from_slice(&bytes).map_err(|error| refuse(&error))?;
-        if journal.format != FORMAT {
-            return Err(refuse(&format!("format {}", journal.format)).into());
+        #[derive(Deserialize)]
+        struct Form {
+            format: u32,
         }
-        for output in journal.parts.iter().flat_map(|entry| &entry.outputs) {
+        let form: Form = serde_json::from_slice(&bytes).map_err(|error| refuse(&error))?;
+        if form.format != FORMAT {
+            return Err(refuse(&format!("format {}", form.format)).into());
+        }
+        let journal: Self = serde_json::from_slice(&bytes).map_err(|error| refuse(&error))?;
+        for output in journal.entries().flat_map(|entry| &entry.outputs) {
             if !is_within(output) {
                 bail!(Usage(anyhow!(
                     "{}: {output:?} is no path within the folder; choose another folder",
@@ -102,6 +163,24 @@ impl Journal {
             }
         }
         Ok(Some(journal))
+    }
+
+    /// Holds the output of all parts that are done against what the journal has of it.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be read though it is there, or `observer` asks to stop.
+    pub(super) fn look(&mut self, out: &Path, observer: &dyn Observer) -> Result<(), CorpusError> {
+        let done = self.parts.iter().filter(|entry| entry.state == State::Done);
+        let files = done.map(|entry| (entry.part.as_str(), entry.files.as_slice()));
+        self.faults = faults_of(files, out, observer)?.into_iter().collect();
+        Ok(())
+    }
+
+    /// The journal that `now` is, with what was found wrong where it is still the same one.
+    pub(super) fn looked_at(&self, now: &Self) -> Option<Self> {
+        let is_same = *now == Self { faults: now.faults.clone(), ..self.clone() };
+        is_same.then(|| self.clone())
     }
 
     /// Writes the journal into the folder `out`, whole or not at all.
@@ -122,9 +201,26 @@ impl Journal {
         self.parts.iter().find(|entry| entry.part == part)
     }
 
-    /// All parts that were begun.
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.parts
+    /// What is known of a part whose output is set aside.
+    pub(super) fn aside(&self, part: &str) -> Option<&Entry> {
+        self.aside.iter().find(|entry| entry.part == part)
+    }
+
+    /// All parts that were begun, and those that were set aside.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.parts.iter().chain(&self.aside)
+    }
+
+    /// The part that is done of just this, at its place or set aside.
+    pub(super) fn done(&self, part: &str, fingerprint: &str) -> Option<&Entry> {
+        let is_it = |entry: &&Entry| entry.state == State::Done && entry.fingerprint == fingerprint;
+        let at_its_place = self.entry(part).filter(|_| !self.faults.contains_key(part));
+        at_its_place.filter(is_it).or_else(|| self.aside(part).filter(is_it))
+    }
+
+    /// What is wrong with the output of a part that is done.
+    pub(super) fn fault(&self, part: &str) -> Option<&Fault> {
+        self.faults.get(part)
     }
 
     /// The result of a part that is done.
@@ -133,45 +229,134 @@ impl Journal {
     }
 
     /// Notes that a part begins, or goes on where its fingerprint is the same.
-    pub(super) fn begin(&mut self, part: &str, fingerprint: &str, outputs: Vec<String>) {
+    pub(super) fn begin(&mut self, part: &str, depends: Depends, outputs: Vec<String>) {
+        let fingerprint = depends.fingerprint(part);
         let goes_on =
             |entry: &&Entry| entry.state == State::Begun && entry.fingerprint == fingerprint;
-        let (seconds, peak_rss_bytes) = self
+        let Spent { seconds, peak_rss_bytes, warnings } = self
             .entry(part)
             .filter(goes_on)
-            .map_or((0.0, None), |entry| (entry.seconds, entry.peak_rss_bytes));
+            .map(|entry| Spent {
+                seconds: entry.seconds,
+                peak_rss_bytes: entry.peak_rss_bytes,
+                warnings: entry.warnings.clone(),
+            })
+            .unwrap_or_default();
         self.forget(part);
         self.parts.push(Entry {
             part: part.to_owned(),
-            fingerprint: fingerprint.to_owned(),
+            fingerprint,
+            depends,
             state: State::Begun,
             outputs,
+            files: Vec::new(),
+            content: None,
+            warnings,
             seconds,
             peak_rss_bytes,
             result: Value::Null,
         });
     }
 
-    /// Adds what a part took, and its result where it is done.
-    pub(super) fn note(
-        &mut self,
-        part: &str,
-        seconds: f64,
-        peak_rss_bytes: Option<u64>,
-        result: Option<Value>,
-    ) {
+    /// Adds what a part took, and what it came to where it is done.
+    pub(super) fn note(&mut self, part: &str, spent: Spent, made: Option<Made>) {
         let Some(entry) = self.parts.iter_mut().find(|entry| entry.part == part) else { return };
-        entry.seconds += seconds;
-        entry.peak_rss_bytes = entry.peak_rss_bytes.max(peak_rss_bytes);
-        if let Some(result) = result {
+        entry.seconds += spent.seconds;
+        entry.peak_rss_bytes = entry.peak_rss_bytes.max(spent.peak_rss_bytes);
+        for warning in spent.warnings {
+            if !entry.warnings.contains(&warning) {
+                entry.warnings.push(warning);
+            }
+        }
+        if let Some(Made { result, files, content }) = made {
             entry.state = State::Done;
-            entry.result = result;
+            (entry.result, entry.files, entry.content) = (result, files, content);
         }
     }
 
     /// Forgets a part; its outputs have to be gone.
     pub(super) fn forget(&mut self, part: &str) {
         self.parts.retain(|entry| entry.part != part);
+        self.faults.remove(part);
+    }
+
+    /// Renames the output of a part that is done to [`aside_of`] its name. The journal is written
+    /// first, so that whatever comes between, [`settle`](Self::settle) finds what to do.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be written to.
+    pub(super) fn set_aside(&mut self, part: &str, out: &Path) -> anyhow::Result<()> {
+        let Some(entry) = self.entry(part).cloned() else { return Ok(()) };
+        self.forget(part);
+        self.aside.push(entry.moved(aside_of));
+        self.write(out)?;
+        for output in &entry.outputs {
+            rename(&out.join(output), &out.join(aside_of(output)))?;
+        }
+        Ok(())
+    }
+
+    /// Puts back what was set aside of a part, in place of what is there; nothing where it is not
+    /// what it was.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be written to, or `observer` asks to stop.
+    pub(super) fn put_back(
+        &mut self,
+        part: &str,
+        out: &Path,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<bool> {
+        let Some(aside) = self.aside(part).cloned() else { return Ok(false) };
+        if fault_of(&aside.files, out, observer)?.is_some() {
+            return Ok(false);
+        }
+        if let Some(entry) = self.entry(part) {
+            entry.remove_outputs(out)?;
+            self.forget(part);
+            self.write(out)?;
+        }
+        for output in &aside.outputs {
+            rename(&out.join(output), &out.join(in_place_of(output)))?;
+        }
+        self.aside.retain(|entry| entry.part != part);
+        self.parts.push(aside.moved(in_place_of));
+        self.write(out)?;
+        Ok(true)
+    }
+
+    /// Finishes the setting aside, or the putting back, in which a process has died.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be written to.
+    pub(super) fn settle(&self, out: &Path) -> anyhow::Result<()> {
+        for entry in self.aside.iter().filter(|entry| self.entry(&entry.part).is_none()) {
+            for output in &entry.outputs {
+                if !out.join(output).exists() {
+                    rename(&out.join(in_place_of(output)), &out.join(output))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is set aside.
+    ///
+    /// # Errors
+    ///
+    /// Where something cannot be deleted.
+    pub(super) fn drop_aside(&mut self, out: &Path) -> anyhow::Result<()> {
+        if self.aside.is_empty() {
+            return Ok(());
+        }
+        for entry in &self.aside {
+            entry.remove_outputs(out)?;
+        }
+        self.aside.clear();
+        self.write(out)
     }
 }
 
@@ -187,6 +372,37 @@ impl Entry {
         }
         Ok(())
     }
+
+    /// The entry of a part whose outputs have other names.
+    fn moved(&self, name: impl Fn(&str) -> String) -> Self {
+        let mut entry = self.clone();
+        for file in &mut entry.files {
+            if let Some((folder, rest)) = file.path.split_once('/') {
+                file.path = format!("{}/{rest}", name(folder));
+            }
+        }
+        entry.outputs = entry.outputs.iter().map(|output| name(output)).collect();
+        entry
+    }
+}
+
+/// What an output is called while it is set aside: hidden.
+pub(super) fn aside_of(output: &str) -> String {
+    format!("{ASIDE}{output}")
+}
+
+/// The name of which [`aside_of`] made `aside`.
+fn in_place_of(aside: &str) -> String {
+    aside.strip_prefix(ASIDE).unwrap_or(aside).to_owned()
+}
+
+/// Renames what is there; what is not there stays so.
+fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if fs::symlink_metadata(from).is_err() {
+        return Ok(());
+    }
+    fs::rename(from, to)
+        .with_context(|| format!("cannot rename {} to {}", from.display(), to.display()))
 }
 
 /// Whether a path stays below the folder it is relative to.

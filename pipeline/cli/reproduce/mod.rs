@@ -2,16 +2,22 @@
 //!
 //! An experiment is a configuration ([`config`]) and a list of parts ([`parts`]), each of which is
 //! one function of a library: `curation::curate`, `training::train`, `evaluation::evaluate`. What is
-//! done is noted in a journal ([`journal`]), so that nothing is done twice; [`estimate`] says
-//! beforehand what it takes, and [`report`] afterwards what came of it.
+//! done is noted in a journal ([`journal`]), so that nothing is done twice; [`losses`] are trainings
+//! that a changed call would throw away, which takes `--redo`; [`estimate`] says beforehand what it
+//! takes, and [`report`] afterwards what came of it.
 
 mod config;
+mod depends;
 mod describe;
 mod estimate;
 mod facts;
 mod folder;
+mod identity;
 mod inputs;
 mod journal;
+mod losses;
+mod make;
+mod outputs;
 mod parts;
 mod plan;
 mod pulse;
@@ -59,6 +65,9 @@ Examples:
   With a value changed: only what depends on it is done again:
     pipeline reproduce --config configs/reproduce/table3-tiny.toml --out table3 \\
         --set eval.overlap=64
+  With one that changes the trainings, which are thrown away and done again:
+    pipeline reproduce --config configs/reproduce/table3-tiny.toml --out table3 \\
+        --set train.optimizer.lr=2e-3 --redo
   What the paper's largest model takes, and why this machine is refused it:
     pipeline reproduce --config configs/reproduce/table3-8.3b.toml --dry-run";
 
@@ -67,7 +76,10 @@ Examples:
 /// Keeps both test sets out of the corpus, measures what of them is in it before and after, trains
 /// each size on the same samples in the same order, scores each on both test sets, and puts the
 /// results beside the paper's: a table here, and in OUT report.json, table3.csv and table3.html.
-/// What is done is not done again; what has changed is, with all that depends on it.
+/// What is done is not done again; what has changed is, with all that depends on its content, and
+/// so is what is damaged. A training that would be thrown away so, because a setting or an input of
+/// it has changed (a flag that was forgotten, say) or its files are damaged, is not: the call is
+/// refused with the trainings, the reasons and the time they took, until --redo is passed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
@@ -103,7 +115,12 @@ pub(crate) struct ReproduceArgs {
     #[command(flatten)]
     threads: ThreadArgs,
 
-    /// Remove what an earlier reproduction made in OUT, and begin again.
+    /// Do again what has changed or is damaged even where finished trainings are thrown away; what
+    /// has not changed is kept. --dry-run shows which would go, and why.
+    #[arg(long, conflicts_with = "overwrite")]
+    redo: bool,
+
+    /// Remove all that an earlier reproduction made in OUT, and begin again.
     #[arg(long)]
     overwrite: bool,
 
@@ -118,6 +135,24 @@ pub(crate) fn run(
     global: &GlobalArgs,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
+    match reproduce(args, global, progress) {
+        // The work itself tells how far it came: this is from before its first part.
+        Err(error) if work::is_stop(&error) => {
+            progress.error(
+                "stopped by a signal before a part was begun: what is done is kept. The same command \
+                 goes on from there",
+            );
+            Ok(ExitCode::from(exit::STOPPED))
+        }
+        done => done,
+    }
+}
+
+fn reproduce(
+    args: &ReproduceArgs,
+    global: &GlobalArgs,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
     args.threads.start()?;
     let resolved = args.config(global)?;
     let name = args.name();
@@ -128,8 +163,9 @@ pub(crate) fn run(
 
     let earlier = folder::check(&out, &name, config, args.overwrite)?;
     let earlier = earlier.filter(|_| !args.overwrite);
-    let earlier = earlier.unwrap_or_else(|| Journal::new(config.experiment, &name));
-    let estimate = Estimate::of(config, &inputs, &out, &earlier)?;
+    let mut earlier = earlier.unwrap_or_else(|| Journal::new(config.experiment, &name));
+    earlier.look(&out, progress)?;
+    let estimate = Estimate::of(config, &inputs, &out, &earlier, progress)?;
     if args.dry_run {
         let parts = Parts { config, inputs: &inputs, out: &out };
         let plan = Plan::of(&name, &parts, &earlier, &estimate)?;
@@ -137,15 +173,20 @@ pub(crate) fn run(
         if let Some(refusal) = refusal(&name, &inputs, &estimate) {
             warn!("the run would be refused: {refusal}");
         }
+        let losses = parts.losses(&earlier)?;
+        if !losses.is_empty() && !args.redo {
+            warn!("the run would be refused: {}", parts.refusal(&losses));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(refusal) = refusal(&name, &inputs, &estimate) {
         bail!(Usage(anyhow!("{refusal}")));
     }
 
-    let (folder, journal) = OutFolder::open(&out, &name, config, args.overwrite)?;
+    let (folder, journal) =
+        OutFolder::open(&out, &name, config, args.overwrite, &earlier, progress)?;
     let parts = Parts { config, inputs: &inputs, out: folder.path() };
-    let mut work = Work::new(parts, journal, &name, progress);
+    let mut work = Work::new(parts, journal, &name, progress, args.redo);
     match work.run()? {
         Outcome::Done(report) => {
             print(&report, global)?;

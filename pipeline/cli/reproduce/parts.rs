@@ -1,15 +1,13 @@
-//! The parts of a reproduction: in which order they are done, what each depends on and leaves.
+//! The parts of a reproduction: in which order they are done, and what each leaves.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use serde_json::{Map, Value, json};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::config::ReproduceConfig;
-use super::inputs::{Inputs, TestSet, TextInput};
-use super::journal::{Journal, State};
+use super::inputs::{Inputs, TestSet};
+use super::journal::{Entry, Journal};
 use super::report::Task;
 use crate::exit::Usage;
 
@@ -25,17 +23,6 @@ pub(super) const REPORT_FILE: &str = "report.json";
 pub(super) const CSV_FILE: &str = "table3.csv";
 /// ... and as a page.
 pub(super) const PAGE_FILE: &str = "table3.html";
-
-/// Sections and keys of a training that change its speed and memory, and no result.
-const FREE: [&str; 7] = [
-    "/parallel",
-    "/recompute",
-    "/checkpoint",
-    "/logging",
-    "/batch/micro_batch_size",
-    "/data/epoch_tokens",
-    "/data/repeat",
-];
 
 /// A part of a reproduction. Sizes are counted as in its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,15 +81,24 @@ impl Parts<'_> {
     /// The test sets that there are; before the text is read, all that there may be.
     pub(super) fn test_sets(&self, journal: &Journal) -> Vec<TestSet> {
         let mut test_sets = self.inputs.test_sets(&self.out.join(TEXT));
-        if let Some(text) = journal.result(&self.key(Part::Text)) {
+        if let Some(text) = self.text_entry(journal) {
             let is_there = |set: &TestSet| {
-                let is_given = self.inputs.test_files.iter().any(|it| it.task == set.task);
-                let file = set.path.file_name().unwrap_or_default().to_string_lossy();
-                is_given || text["files"].get(file.as_ref()).is_some()
+                let name = set.path.file_name();
+                let is_of_text =
+                    || text.files.iter().any(|file| Path::new(&file.path).file_name() == name);
+                self.inputs.test_file(set.task).is_some() || is_of_text()
             };
             test_sets.retain(is_there);
         }
         test_sets
+    }
+
+    /// The text that was read: the one that is wanted, though it be set aside, before another.
+    fn text_entry<'j>(&self, journal: &'j Journal) -> Option<&'j Entry> {
+        let key = self.key(Part::Text);
+        let fingerprint = self.fingerprint(Part::Text, journal).ok().flatten();
+        let wanted = fingerprint.and_then(|fingerprint| journal.done(&key, &fingerprint));
+        wanted.or_else(|| journal.result(&key).and(journal.entry(&key)))
     }
 
     /// The name under which the journal has a part.
@@ -149,61 +145,6 @@ impl Parts<'_> {
         }
     }
 
-    /// The files without which a part is not done, relative to the folder.
-    fn witnesses(&self, part: Part, result: &Value) -> Vec<String> {
-        match part {
-            Part::Text => {
-                let files = result["files"].as_object().cloned().unwrap_or_default();
-                files.keys().map(|file| format!("{TEXT}/{file}")).collect()
-            }
-            Part::Corpus => [corpus::MANIFEST, "corpus.bin", "corpus.idx"]
-                .map(|file| format!("{DATA}/{file}"))
-                .to_vec(),
-            Part::Train(size) => {
-                let run = run_of(self.size(size));
-                let mut files = vec![format!("{run}/metrics.jsonl")];
-                if let Some(name) = result["checkpoint"].as_str() {
-                    files.push(format!("{run}/checkpoints/{name}/manifest.json"));
-                }
-                files
-            }
-            Part::Eval(size, task) => vec![score_of(self.size(size), task)],
-            Part::Contamination | Part::Page => self.outputs(part),
-        }
-    }
-
-    /// What a part's fingerprint depends on beside its own settings.
-    fn needs(&self, part: Part, journal: &Journal) -> Vec<Part> {
-        match part {
-            Part::Text => Vec::new(),
-            Part::Corpus if self.config.text.is_some() => vec![Part::Text],
-            Part::Corpus => Vec::new(),
-            Part::Contamination => vec![Part::Corpus],
-            Part::Train(_) => vec![Part::Corpus],
-            Part::Eval(size, _) => vec![Part::Train(size)],
-            Part::Page => {
-                let others = self.all(journal).into_iter();
-                others.filter(|&part| part != Part::Page).collect()
-            }
-        }
-    }
-
-    /// The parts whose results depend on that of `part`, by whatever way.
-    pub(super) fn dependents(&self, part: Part, journal: &Journal) -> Vec<Part> {
-        // What a text hands on is its content, which may be the same.
-        if part == Part::Text {
-            return Vec::new();
-        }
-        let mut changed = vec![part];
-        for later in self.all(journal) {
-            if self.needs(later, journal).iter().any(|need| changed.contains(need)) {
-                changed.push(later);
-            }
-        }
-        changed.remove(0);
-        changed
-    }
-
     /// Refuses to do a part where something lies that it would write.
     ///
     /// # Errors
@@ -220,113 +161,6 @@ impl Parts<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Hash of all that a part's result depends on; `None` where that is not known before a part
-    /// that comes earlier is done.
-    ///
-    /// # Errors
-    ///
-    /// Where an input cannot be read.
-    pub(super) fn fingerprint(
-        &self,
-        part: Part,
-        journal: &Journal,
-    ) -> anyhow::Result<Option<String>> {
-        let mut needs = Map::new();
-        for need in self.needs(part, journal) {
-            let Some(identity) = self.identity(need, journal)? else { return Ok(None) };
-            needs.insert(self.key(need), identity.into());
-        }
-        let depends = json!({
-            "part": self.key(part),
-            "version": env!("CARGO_PKG_VERSION"),
-            "settings": self.settings(part, journal)?,
-            "needs": needs,
-        });
-        Ok(Some(format!("{:032x}", xxh3_128(depends.to_string().as_bytes()))))
-    }
-
-    /// What a part hands on to those that need it: the hash of what it wrote where that is known,
-    /// for a text may have been touched and be the same; its fingerprint otherwise.
-    fn identity(&self, part: Part, journal: &Journal) -> anyhow::Result<Option<String>> {
-        let Some(fingerprint) = self.fingerprint(part, journal)? else { return Ok(None) };
-        if part != Part::Text {
-            return Ok(Some(fingerprint));
-        }
-        let entry = journal.entry(&self.key(part));
-        let entry = entry.filter(|it| it.state == State::Done && it.fingerprint == fingerprint);
-        Ok(entry.map(|entry| entry.result["files"].to_string()))
-    }
-
-    /// The settings and input files of a part itself.
-    fn settings(&self, part: Part, journal: &Journal) -> anyhow::Result<Value> {
-        let config = self.config;
-        // A test set that was made of the text is the text's.
-        let test_files: Map<String, Value> = self
-            .inputs
-            .test_files
-            .iter()
-            .map(|file| (name_of(file.task).to_owned(), json!(file.digest)))
-            .collect();
-        Ok(match part {
-            Part::Text => match &self.inputs.text {
-                Some(TextInput::Documents { root, request }) => json!({
-                    "root": root.path,
-                    "listing": self.inputs.listing,
-                    "max_bytes": request.max_bytes,
-                    "wikitext": request.wikitext,
-                    "lambada": request.lambada,
-                }),
-                _ => Value::Null,
-            },
-            Part::Corpus => json!({
-                "data": config.data,
-                "listing": match config.text { None => self.inputs.listing.as_deref(), Some(_) => None },
-                "test_files": test_files,
-            }),
-            Part::Contamination => json!({"contamination": config.contamination}),
-            Part::Train(size) => {
-                let config = config.train_config(&config.sizes[size]);
-                let mut value = serde_json::to_value(config)?;
-                for free in FREE {
-                    if let Some(value) = value.pointer_mut(free) {
-                        *value = Value::Null;
-                    }
-                }
-                value
-            }
-            Part::Eval(_, task) => json!({
-                "limit": config.eval.limit,
-                "overlap": (task == Task::WikiText103).then_some(config.eval.overlap),
-                "test_file": test_files.get(name_of(task)),
-                "text": match test_files.contains_key(name_of(task)) {
-                    true => None,
-                    false => self.identity(Part::Text, journal)?,
-                },
-            }),
-            Part::Page => {
-                let rows: Vec<_> = config.sizes.iter().map(|size| &size.paper).collect();
-                json!({"title": config.title, "paper": rows})
-            }
-        })
-    }
-
-    /// Whether a part is done, of just this, and its output still there.
-    ///
-    /// # Errors
-    ///
-    /// Where an input cannot be read.
-    pub(super) fn is_done(&self, part: Part, journal: &Journal) -> anyhow::Result<bool> {
-        let Some(entry) = journal.entry(&self.key(part)) else { return Ok(false) };
-        if entry.state != State::Done || !self.has_output(part, &entry.result) {
-            return Ok(false);
-        }
-        Ok(self.fingerprint(part, journal)?.as_ref() == Some(&entry.fingerprint))
-    }
-
-    fn has_output(&self, part: Part, result: &Value) -> bool {
-        self.witnesses(part, result).iter().all(|file| self.out.join(file).is_file())
     }
 }
 

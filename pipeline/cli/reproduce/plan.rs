@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::estimate::{Estimate, SizeEstimate, time};
 use super::journal::{Journal, State};
 use super::parts::{Part, Parts};
+use super::report::numerals::scientific;
 use crate::output;
 
 /// A reproduction before it is done.
@@ -43,7 +44,7 @@ impl<'a> Plan<'a> {
         let (mut states, mut lines) = (Map::new(), Vec::new());
         for part in parts.all(journal) {
             let (key, state) = (parts.key(part), state(parts, part, journal)?);
-            lines.push([key.clone(), parts.describe(part, journal), state.to_owned()]);
+            lines.push([key.clone(), parts.describe(part, journal), state.clone()]);
             states.insert(key, state.into());
         }
         Ok(Self {
@@ -88,7 +89,7 @@ impl<'a> Plan<'a> {
             "at least",
         ];
         let row = |size: &SizeEstimate| {
-            let flops = |flops: f64| if flops > 0.0 { format!("{flops:.2e}") } else { "-".into() };
+            let flops = |flops: f64| if flops > 0.0 { scientific(flops) } else { "-".into() };
             vec![
                 size.name.clone(),
                 HumanCount(size.parameters).to_string(),
@@ -136,36 +137,62 @@ impl<'a> Plan<'a> {
             (
                 "time",
                 format!(
-                    "{} at least, were all of it matrix products, which this machine does at {}; \
-                     limits.max_days is {}",
+                    "about {} at least, were all of it matrix products, which this machine does at \
+                     {}; limits.max_days is {}",
                     time(estimate.days_at_least),
                     estimate.speed(),
                     estimate.max_days
                 ),
             ),
         ];
+        rows.extend(estimate.as_trained().map(|text| ("", text)));
         rows.extend(self.missing.iter().map(|flag| ("lacking", flag.clone())));
         rows
     }
 }
 
-/// What became of a part, in a word or two.
-fn state(parts: &Parts<'_>, part: Part, journal: &Journal) -> anyhow::Result<&'static str> {
-    let Some(entry) = journal.entry(&parts.key(part)) else { return Ok("to do") };
+/// What became of a part, and what is still to be done of it, and why.
+fn state(parts: &Parts<'_>, part: Part, journal: &Journal) -> anyhow::Result<String> {
+    let key = parts.key(part);
+    let Some(entry) = journal.entry(&key) else { return Ok("to do".to_owned()) };
     // Nothing is known of what a text that is not given has changed.
     if parts.inputs.text.is_none() {
         return Ok(match entry.state {
-            State::Begun => "broken off",
-            State::Done => "done, as far as can be told without --text",
+            State::Begun => "broken off".to_owned(),
+            State::Done => "done, as far as can be told without --text".to_owned(),
         });
     }
+    let Some(fingerprint) = parts.fingerprint(part, journal)? else {
+        // Its own settings tell already.
+        if !entry.depends.is_same_alone(&parts.own(part)?) {
+            return changed(parts, part, journal);
+        }
+        return Ok("to do again if a part before it comes out different".to_owned());
+    };
     if parts.is_done(part, journal)? {
-        return Ok("done");
+        return Ok("done".to_owned());
     }
-    let is_the_same = parts.fingerprint(part, journal)?.as_ref() == Some(&entry.fingerprint);
-    Ok(match (entry.state, is_the_same) {
-        (State::Begun, true) => "broken off: goes on",
-        (State::Done, true) => "to do again: its output is gone",
-        (_, false) => "to do again: changed",
+    if journal.done(&key, &fingerprint).is_some() {
+        return Ok("done: what was set aside is put back".to_owned());
+    }
+    if entry.fingerprint != fingerprint {
+        return changed(parts, part, journal);
+    }
+    Ok(match journal.fault(&key) {
+        Some(fault) => format!("to do again: {}", fault.sentence()),
+        None => "broken off: goes on".to_owned(),
+    })
+}
+
+/// That a part is to be done again, with what has changed.
+fn changed(parts: &Parts<'_>, part: Part, journal: &Journal) -> anyhow::Result<String> {
+    let changes = match part {
+        // It tells of all parts, and so each of their changes is one of its.
+        Part::Page => Vec::new(),
+        part => parts.changes(part, journal)?,
+    };
+    Ok(match changes.is_empty() {
+        true => "to do again: changed".to_owned(),
+        false => format!("to do again: {}", changes.join("; ")),
     })
 }

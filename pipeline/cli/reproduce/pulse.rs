@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use corpus::machine;
 use tracing::warn;
 
-use super::journal::Journal;
+use super::journal::{Journal, Spent};
 
 /// Time between two notes.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -27,8 +27,12 @@ pub(super) fn with_pulse<T>(
         scope.spawn(move || {
             while waits.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let mut journal = journal.clone();
-                let seconds = started.elapsed().as_secs_f64();
-                journal.note(part, seconds, machine::peak_rss_bytes(), None);
+                let spent = Spent {
+                    seconds: started.elapsed().as_secs_f64(),
+                    peak_rss_bytes: machine::peak_rss_bytes(),
+                    warnings: Vec::new(), // they are noted at the end
+                };
+                journal.note(part, spent, None);
                 if let Err(error) = journal.write(out) {
                     warn!("{error:#}: the time of {part} is not kept");
                 }

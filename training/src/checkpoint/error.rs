@@ -189,31 +189,30 @@ pub enum CheckpointError {
     },
 
     /// A tensor file that does not read.
-    #[error("{}: {source}", path.display())]
+    #[error(
+        "{}: no whole safetensors file ({source}): {bytes} bytes are there{}; get it anew",
+        path.display(),
+        announced.map_or_else(String::new, |it| format!(", and its header announces {it}"))
+    )]
     SafeTensors {
         /// The file.
         path: PathBuf,
+        /// Bytes that are there.
+        bytes: u64,
+        /// Bytes that its header announces, where that can be read.
+        announced: Option<u64>,
         /// The fault.
         #[source]
         source: safetensors::SafeTensorError,
     },
 
-    /// A tensor file lacks a tensor of the model.
-    #[error("{}: tensor {name} is missing", path.display())]
-    TensorMissing {
-        /// The file.
+    /// The tensors of a file are not those of the model.
+    #[error("{}: {}", path.display(), told(faults))]
+    Tensors {
+        /// The file, or the first of several.
         path: PathBuf,
-        /// The tensor.
-        name: String,
-    },
-
-    /// A tensor file holds a tensor that the model has not.
-    #[error("{}: tensor {name} is none of the model's", path.display())]
-    TensorUnexpected {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
+        /// Everything that differs; at least one.
+        faults: Vec<TensorFault>,
     },
 
     /// Two tensors of a model's files have one name.
@@ -223,19 +222,6 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor.
         name: String,
-    },
-
-    /// A tensor has another shape than the model's.
-    #[error("{}: tensor {name} has shape {found:?}, the model needs {expected:?}", path.display())]
-    TensorShape {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        name: String,
-        /// The model's shape.
-        expected: Vec<usize>,
-        /// The file's.
-        found: Vec<usize>,
     },
 
     /// A tensor does not hold floating-point numbers of a type that is read.
@@ -252,6 +238,45 @@ pub enum CheckpointError {
         /// Its type.
         found: String,
     },
+}
+
+/// What is wrong with a tensor of a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TensorFault {
+    /// The file lacks it.
+    #[error("tensor {name} is missing")]
+    Missing {
+        /// The tensor.
+        name: String,
+    },
+    /// The model has none of that name.
+    #[error("tensor {name} is none of the model's")]
+    Unexpected {
+        /// The tensor.
+        name: String,
+    },
+    /// It has another shape than the model's.
+    #[error("tensor {name} has shape {found:?}, the model needs {expected:?}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// The model's shape.
+        expected: Vec<usize>,
+        /// The file's.
+        found: Vec<usize>,
+    },
+}
+
+/// Faults that a message names one by one.
+const FAULTS_TOLD: usize = 12;
+
+/// The faults in one sentence; of many the first, and how many more there are.
+fn told(faults: &[TensorFault]) -> String {
+    let mut told: Vec<String> = faults.iter().take(FAULTS_TOLD).map(ToString::to_string).collect();
+    if let Some(more) = faults.len().checked_sub(FAULTS_TOLD).filter(|&more| more > 0) {
+        told.push(format!("and {more} more tensors that differ"));
+    }
+    told.join("; ")
 }
 
 /// Whether a save failed with `error` for want of room.

@@ -266,8 +266,19 @@ impl Checkpoint {
     }
 
     /// The hash of the file that holds its weights, in hexadecimal.
-    pub fn model_hash(&self) -> String {
-        self.hash_of(MODEL).unwrap_or_default()
+    ///
+    /// # Errors
+    ///
+    /// When the manifest has none.
+    pub fn model_hash(&self) -> Result<String, TrainError> {
+        self.hash_of(MODEL).ok_or_else(|| {
+            TrainError::from(CheckpointError::CheckpointFile {
+                path: self.folder.join(MANIFEST),
+                what: "files",
+                expected: MODEL.to_owned(),
+                found: "none of that name".to_owned(),
+            })
+        })
     }
 
     /// How the run that wrote it divided the documents of its data; `None` for weights that came

@@ -41,8 +41,8 @@ mod tensor_map;
 mod weights;
 mod weights_only;
 
-pub use error::CheckpointError;
 pub(crate) use error::room_where_it_matters;
+pub use error::{CheckpointError, TensorFault};
 pub use hugging_face::{ExportReport, HuggingFaceModel, export, import};
 pub use initial_weights::{InitRecord, InitialWeights};
 pub use load::Checkpoint;

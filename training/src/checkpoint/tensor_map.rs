@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
 
 use super::number_type::NumberType;
 use crate::TrainError;
-use crate::checkpoint::CheckpointError;
+use crate::checkpoint::{CheckpointError, TensorFault};
 use crate::parameters::ParameterSpec;
 
 /// The tensors of one or several mapped files, by name.
@@ -73,7 +74,9 @@ impl TensorMap {
         let map =
             unsafe { Mmap::map(&file) }.map_err(|source| TrainError::io("map", path, source))?;
         let malformed = |source| {
-            TrainError::from(CheckpointError::SafeTensors { path: path.to_owned(), source })
+            let (bytes, announced) = (map.len() as u64, announced_bytes(&map));
+            let path = path.to_owned();
+            TrainError::from(CheckpointError::SafeTensors { path, bytes, announced, source })
         };
         let (header_bytes, metadata) = SafeTensors::read_metadata(&map).map_err(malformed)?;
         for (name, info) in metadata.tensors() {
@@ -100,35 +103,34 @@ impl TensorMap {
     }
 
     /// Demands exactly the tensors `expected`, with these shapes.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError::Tensors`] with everything that is missing, has another shape or is none of
+    /// them.
     pub(super) fn check(&self, expected: &[(String, &[usize])]) -> Result<(), TrainError> {
-        let path = || self.path.clone();
-        let missing = expected.iter().map(|(name, _)| name.as_str());
-        let missing: Vec<&str> = missing.filter(|name| !self.has(name)).collect();
-        if !missing.is_empty() {
-            let name = missing.join(", ");
-            return Err(CheckpointError::TensorMissing { path: path(), name }.into());
-        }
+        let mut faults = Vec::new();
         for (name, shape) in expected {
-            let entry = self.entry(name)?;
-            if entry.shape != *shape {
-                return Err(CheckpointError::TensorShape {
-                    path: path(),
+            match self.tensors.get(name) {
+                None => faults.push(TensorFault::Missing { name: name.clone() }),
+                Some(entry) if entry.shape != *shape => faults.push(TensorFault::Shape {
                     name: name.clone(),
                     expected: shape.to_vec(),
                     found: entry.shape.clone(),
-                }
-                .into());
+                }),
+                Some(_) => {}
             }
         }
         let expected: HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
-        let names = self.tensors.keys().map(String::as_str);
-        let mut unexpected: Vec<&str> = names.filter(|name| !expected.contains(name)).collect();
-        unexpected.sort_unstable();
-        if unexpected.is_empty() {
-            return Ok(());
+        let mut unexpected: Vec<&String> =
+            self.tensors.keys().filter(|name| !expected.contains(name.as_str())).collect();
+        unexpected.sort();
+        let unexpected = unexpected.into_iter().cloned();
+        faults.extend(unexpected.map(|name| TensorFault::Unexpected { name }));
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(CheckpointError::Tensors { path: self.path.clone(), faults }.into()),
         }
-        let name = unexpected.join(", ");
-        Err(CheckpointError::TensorUnexpected { path: path(), name }.into())
     }
 
     /// Slice of rank `rank` of `size` of the tensor `name`, which has the shape and the split of
@@ -152,13 +154,11 @@ impl TensorMap {
     pub(super) fn whole(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, TrainError> {
         let entry = self.entry(name)?;
         if entry.shape != shape {
-            return Err(CheckpointError::TensorShape {
-                path: self.path.clone(),
+            return Err(self.fault(TensorFault::Shape {
                 name: name.to_owned(),
                 expected: shape.to_vec(),
                 found: entry.shape.clone(),
-            }
-            .into());
+            }));
         }
         let mut values = vec![0.0; shape.iter().product()];
         self.read(entry, 0, &mut values);
@@ -195,12 +195,13 @@ impl TensorMap {
     }
 
     fn entry(&self, name: &str) -> Result<&Entry, TrainError> {
-        self.tensors.get(name).ok_or_else(|| {
-            TrainError::from(CheckpointError::TensorMissing {
-                path: self.path.clone(),
-                name: name.to_owned(),
-            })
-        })
+        self.tensors
+            .get(name)
+            .ok_or_else(|| self.fault(TensorFault::Missing { name: name.to_owned() }))
+    }
+
+    fn fault(&self, fault: TensorFault) -> TrainError {
+        CheckpointError::Tensors { path: self.path.clone(), faults: vec![fault] }.into()
     }
 }
 
@@ -211,4 +212,14 @@ fn number_type(dtype: Dtype) -> Option<NumberType> {
         Dtype::BF16 => Some(NumberType::BF16),
         _ => None,
     }
+}
+
+/// Bytes of the whole file as its header has them, where that much of it can be read.
+fn announced_bytes(map: &[u8]) -> Option<u64> {
+    let (length, rest) = map.split_first_chunk::<8>()?;
+    let length = u64::from_le_bytes(*length);
+    let header = rest.get(..usize::try_from(length).ok()?)?;
+    let header: HashMap<String, Value> = serde_json::from_slice(header).ok()?;
+    let end = header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64()).max()?;
+    end.checked_add(length)?.checked_add(size_of::<u64>() as u64)
 }

@@ -35,7 +35,7 @@ impl Weights {
     /// When a file cannot be read; [`TrainError::Stopped`] when the observer asks to stop.
     pub fn fingerprint(&self, observer: &dyn Observer) -> Result<String, TrainError> {
         match self {
-            Self::Checkpoint(checkpoint) => Ok(checkpoint.model_hash()),
+            Self::Checkpoint(checkpoint) => checkpoint.model_hash(),
             Self::HuggingFace(model) => model.fingerprint(observer),
         }
     }

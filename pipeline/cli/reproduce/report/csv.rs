@@ -6,13 +6,13 @@
 //! | columns | of |
 //! |---|---|
 //! | `source` | `ours`, `paper`, or `earlier`: published before the paper |
-//! | `name`, `parameters`, `tokens_seen` | all |
+//! | `name`, `parameters` (with the padded vocabulary), `tokens_seen` | all |
 //! | `layers` to `training_seconds` | our models and their training |
 //! | `wikitext103_*` | word perplexity (all), and what ours depends on |
 //! | `lambada_*` | strict accuracy (all), and what ours depends on |
 //! | `paper_row` | the row of the paper's that ours stands beside |
 //! | `wikitext103_outcome`, `lambada_outcome` | rows of the paper: whether they were reproduced |
-//! | `peak_rss_bytes`, `partial` | ours |
+//! | `peak_rss_bytes`, `partial`, `parameters_without_padding`, `padded_vocab_size` | ours |
 
 use super::ReproductionReport;
 use super::facts::{Lambada, Size, Task, WikiText103};
@@ -86,6 +86,8 @@ const COLUMNS: &[Column] = &[
     ("lambada_outcome", |report, row| report.outcome(row, Metric::StrictAccuracy)),
     ("peak_rss_bytes", |_, row| text(row.ours()?.peak_rss_bytes?)),
     ("partial", |report, row| row.ours().and(text(report.partial))),
+    ("parameters_without_padding", |_, row| text(row.ours()?.parameters_without_padding)),
+    ("padded_vocab_size", |_, row| text(row.ours()?.model.padded_vocab_size)),
 ];
 
 impl ReproductionReport {

@@ -178,8 +178,11 @@ pub(crate) struct Size {
     pub(crate) paper_row: Option<String>,
     /// Its sizes.
     pub(crate) model: ModelShape,
-    /// Parameters, tied embeddings once, without the rows that pad the vocabulary.
+    /// Parameters, tied embeddings once, as the paper counts its own: with the rows that pad the
+    /// vocabulary for so many tensor-parallel ranks as trained it.
     pub(crate) parameters: u64,
+    /// The same without these rows, which no token has.
+    pub(crate) parameters_without_padding: u64,
     /// How it was trained.
     pub(crate) training: Training,
     /// Its score on the text in WikiText103's form; `None` where it was not taken.
@@ -203,6 +206,8 @@ pub(crate) struct ModelShape {
     pub(crate) seq_length: usize,
     /// Tokens of the vocabulary, without padding.
     pub(crate) vocab_size: usize,
+    /// Rows of its table, with padding.
+    pub(crate) padded_vocab_size: u64,
 }
 
 /// How a model was trained.
@@ -307,6 +312,8 @@ pub(crate) struct Part {
     pub(crate) seconds: Option<f64>,
     /// The most memory that the process had held when it was done, in bytes.
     pub(crate) peak_rss_bytes: Option<u64>,
+    /// What it warned of, as it was printed.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What became of a part.

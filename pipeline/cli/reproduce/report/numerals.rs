@@ -74,7 +74,7 @@ fn grouped_signed(number: f64) -> String {
 }
 
 /// `4.85 × 10⁸`.
-fn scientific(number: f64) -> String {
+pub(crate) fn scientific(number: f64) -> String {
     let text = format!("{number:.2e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let raised = exponent.chars().map(|digit| match digit.to_digit(10) {

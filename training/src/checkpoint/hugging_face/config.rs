@@ -173,7 +173,10 @@ fn read_gpt2_config(fields: &Fields<'_>) -> Result<Gpt2Config, TrainError> {
     let config = Gpt2Config {
         num_layers: fields.size("n_layer")?.unwrap_or(12),
         hidden_size: fields.size("n_embd")?.unwrap_or(768),
-        num_attention_heads: fields.size("n_head")?.unwrap_or(12),
+        // No tensor's shape tells it: with another number the losses would be wrong, and no error.
+        num_attention_heads: fields.size("n_head")?.ok_or_else(|| {
+            fields.refusal("n_head", "the number of attention heads is needed: no tensor tells it")
+        })?,
         seq_length: fields.size("n_positions")?.unwrap_or(1024),
         vocab_size: fields.size("vocab_size")?.unwrap_or(50_257),
         ffn_hidden_size: fields.size("n_inner")?,

@@ -28,7 +28,7 @@ const BLOCK_BYTES: u64 = 1 << 23;
 const GENERATION: &str = "generation_config.json";
 
 /// Every name that a folder of this kind may hold.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     MODEL,
     HUGGING_FACE_CONFIG,
     GENERATION,
@@ -36,6 +36,7 @@ const NAMES: [&str; 7] = [
     "tokenizer_config.json",
     "vocab.json",
     "merges.txt",
+    "vocab.txt",
 ];
 
 /// The files that an export may have left. It has no manifest of its own: what holds nothing else is
@@ -95,13 +96,17 @@ pub fn export(
     if tokenizer.fingerprint() != identity.fingerprint {
         warn!("{}: the tokenizer has changed since training", identity.name);
     }
-    let TokenizerFiles { files: texts, is_gpt2, end_of_document, .. } =
+    let TokenizerFiles { files: texts, is_gpt2, is_bert, end_of_document } =
         TokenizerFiles::of(&*tokenizer)?;
     for (name, text) in &texts {
         write_text(&folder.join(name), text)?;
         files.push((*name).to_owned());
     }
-    let class = if is_gpt2 { "GPT2Tokenizer" } else { "PreTrainedTokenizerFast" };
+    let class = match (is_gpt2, is_bert) {
+        (true, _) => "GPT2Tokenizer",
+        (_, true) => "BertTokenizer",
+        _ => "PreTrainedTokenizerFast",
+    };
     let mut settings = json!({ "tokenizer_class": class, "model_max_length": model.seq_length() });
     match model {
         Architecture::Gpt2(_) => {
@@ -117,6 +122,9 @@ pub fn export(
                 ("unk_token", "[UNK]"),
             ] {
                 settings[name] = token.into();
+            }
+            if is_bert {
+                settings["do_lower_case"] = true.into();
             }
         }
     }

@@ -56,7 +56,11 @@ impl HuggingFaceModel {
     pub fn open(folder: &Path) -> Result<Self, TrainError> {
         let path = folder.join(HUGGING_FACE_CONFIG);
         if !path.is_file() {
-            return Err(no_model(folder, "no config.json here"));
+            return Err(no_model(
+                folder,
+                "no config.json here, which says what model the weights are; put the one that was \
+                 published with them there",
+            ));
         }
         let value: Value = read_json(&path)?;
         let architecture = read_config(&path, &value)?;
@@ -74,6 +78,15 @@ impl HuggingFaceModel {
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.join(HUGGING_FACE_CONFIG).is_file() && !path.join(MANIFEST).exists()
+    }
+
+    /// Whether the folder `path` holds the weights of this form, and lacks what describes them.
+    #[must_use]
+    pub fn lacks_config(path: &Path) -> bool {
+        let is_there = |name: &str| path.join(name).exists();
+        (is_there(MODEL) || is_there(INDEX))
+            && !is_there(HUGGING_FACE_CONFIG)
+            && !is_there(MANIFEST)
     }
 
     /// The folder.

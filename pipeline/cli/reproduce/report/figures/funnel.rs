@@ -25,7 +25,7 @@ pub(crate) fn funnel(report: &ReproductionReport) -> Option<Figure> {
         let rest = left.saturating_sub(dropped.documents);
         bars.push(Bar {
             value: value(dropped.documents),
-            ..bar(&dropped.reason, rest, left, BarKind::Gone)
+            ..bar(&words_of(&dropped.reason), rest, left, BarKind::Gone)
         });
         left = rest;
     }
@@ -40,7 +40,7 @@ pub(crate) fn funnel(report: &ReproductionReport) -> Option<Figure> {
             dropped => {
                 let reasons: Vec<_> = dropped
                     .iter()
-                    .map(|it| format!("{} for {}", grouped(it.documents), it.reason))
+                    .map(|it| format!("{} for {}", grouped(it.documents), words_of(&it.reason)))
                     .collect();
                 format!("dropped were {}", listed(&reasons, "and"))
             }
@@ -60,4 +60,9 @@ pub(crate) fn funnel(report: &ReproductionReport) -> Option<Figure> {
                 .to_owned(),
         table: Table::named(["documents".to_owned(), "number".to_owned()], rows),
     })
+}
+
+/// A reason as words: `too short`.
+fn words_of(reason: &str) -> String {
+    reason.replace('_', " ")
 }

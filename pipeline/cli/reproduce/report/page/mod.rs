@@ -63,6 +63,7 @@ struct Page<'r> {
     models: Table,
     protocols: Vec<Protocol>,
     parts: Table,
+    warnings: Option<Table>,
     settings: Vec<SettingGroup>,
 }
 
@@ -107,6 +108,7 @@ impl<'r> Page<'r> {
             models: table::models(&found.sizes),
             protocols: table::protocols(report),
             parts: table::parts(report),
+            warnings: table::warnings(report),
             settings: settings::settings(&found.settings),
         }
     }

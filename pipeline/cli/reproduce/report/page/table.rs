@@ -85,12 +85,14 @@ fn by_size(first: &str, sizes: &[&Size], lines: &[Line]) -> Table {
 
 pub(super) fn models(sizes: &[Size]) -> Table {
     const LINES: &[Line] = &[
-        ("parameters", |it| grouped(it.parameters)),
+        ("parameters, the vocabulary padded", |it| grouped(it.parameters)),
+        ("parameters without the padding", |it| grouped(it.parameters_without_padding)),
         ("layers", |it| it.model.num_layers.to_string()),
         ("hidden size", |it| grouped(it.model.hidden_size as u64)),
         ("attention heads", |it| it.model.num_attention_heads.to_string()),
         ("sequence length", |it| grouped(it.model.seq_length as u64)),
         ("vocabulary", |it| grouped(it.model.vocab_size as u64)),
+        ("vocabulary, padded", |it| grouped(it.model.padded_vocab_size)),
         ("tokens seen", |it| grouped(it.training.tokens)),
         ("epochs", |it| or_dash(it.training.epochs, |epochs| format!("{epochs:.2}"))),
         ("steps", |it| grouped(it.training.steps)),
@@ -205,4 +207,22 @@ pub(super) fn parts(report: &ReproductionReport) -> Table {
     ];
     let column = |(name, is_number): (&str, bool)| Column { name: name.to_owned(), is_number };
     Table { columns: columns.map(column).to_vec(), rows: rows.collect() }
+}
+
+/// What the parts warned of; the same words of several are told once. `None` where none did.
+pub(super) fn warnings(report: &ReproductionReport) -> Option<Table> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for part in &report.found.parts {
+        for warning in &part.warnings {
+            match rows.iter_mut().find(|row| row[1] == *warning) {
+                Some(row) => row[0].push_str(&format!(", {}", part.name)),
+                None => rows.push(vec![part.name.clone(), warning.clone()]),
+            }
+        }
+    }
+    let columns = ["part", "warning"];
+    (!rows.is_empty()).then(|| Table {
+        columns: columns.map(|name| Column { name: name.to_owned(), is_number: false }).to_vec(),
+        rows,
+    })
 }

@@ -1,0 +1,281 @@
+//! How each part is made: one call of a library, and what comes of it.
+
+use std::error::Error as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use corpus::{CorpusError, DataFolder, Existing};
+use curation::{CurationError, curate};
+use evaluation::contamination::{ContaminationPlan, measure};
+use evaluation::{PartialScores, evaluate_keeping_scores};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tracing::{info, warn};
+use training::checkpoint::{Checkpoint, CheckpointError, Manifest};
+use training::metrics::METRICS_FILE;
+use training::{RunOptions, TrainError, train};
+
+use super::depends::hash;
+use super::inputs::{TEXT_FILES, TextInput};
+use super::journal::Made;
+use super::outputs::OutputFile;
+use super::parts::{
+    CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, REPORT_FILE, TEXT, run_of, score_of,
+    scores_of,
+};
+use super::report::{ReproductionReport, Task};
+use super::work::{Done, Work};
+use super::{eval_task, facts};
+use crate::exit::Usage;
+use crate::machine_text;
+use crate::output;
+
+/// The file of a checkpoint that holds its weights.
+const WEIGHTS: &str = "model.safetensors";
+
+impl Work<'_> {
+    /// Makes a part.
+    pub(super) fn make(&self, part: Part) -> anyhow::Result<Done> {
+        match part {
+            Part::Text => self.text(),
+            Part::Corpus => self.corpus(),
+            Part::Contamination => self.contamination(),
+            Part::Train(size) => self.train(size),
+            Part::Eval(size, task) => self.eval(size, task),
+            Part::Page => self.page(),
+        }
+    }
+
+    /// Reads the text into one file of documents, and the test sets that are held out of it.
+    fn text(&self) -> anyhow::Result<Done> {
+        let Some(TextInput::Documents { root, request }) = &self.parts.inputs.text else {
+            return Err(anyhow!("this experiment reads no text"));
+        };
+        let folder = self.out(TEXT);
+        let text = machine_text::prepare(root, *request, &folder, self.progress)?;
+        if request.lambada && text.lambada.is_none() {
+            warn!("the text has no passage that ends in a word to guess: LAMBADA is left out");
+        }
+        let mut files = Vec::new();
+        for file in TEXT_FILES {
+            if folder.join(file).is_file() {
+                files.push(self.output(&format!("{TEXT}/{file}"))?);
+            }
+        }
+        let content = hash(&serde_json::to_value(&files)?);
+        let result = serde_json::to_value(&text)?;
+        Ok(Done::With(Made { result, files, content: Some(content) }))
+    }
+
+    /// Curates the corpus, with all test sets kept out.
+    fn corpus(&self) -> anyhow::Result<Done> {
+        let folder = self.text_folder()?;
+        let test_sets = self.parts.test_sets(&self.journal);
+        let test_sets = test_sets.into_iter().map(|set| set.path).collect();
+        let config = self.parts.config.curation_config(&folder, test_sets);
+        let mut plan = config.validate().context("[data]")?;
+        let data = self.out(DATA);
+        let report = match curate(&plan, &data, self.progress) {
+            // What lies there is this very part's, begun of a text that was read again since.
+            Err(CurationError::RunChanged { .. }) => {
+                plan.existing = Existing::Replace;
+                curate(&plan, &data, self.progress)
+            }
+            made => made,
+        };
+        let report = report.context("cannot curate the corpus")?;
+        let result = json!({
+            "documents_in": report.documents_in,
+            "dropped": report.dropped,
+            "documents_kept": report.documents_kept,
+            "tokens": report.tokens,
+            "bytes_in": report.bytes_in,
+            "warnings": report.warnings,
+        });
+        let data = DataFolder::open(&data)?;
+        let files = OutputFile::of_data(self.parts.out, DATA, &data, self.progress)?;
+        Ok(Done::With(Made { result, files, content: Some(content_of_corpus(&data)) }))
+    }
+
+    /// Measures the overlap of the test sets with the corpus as it was found and as it was curated.
+    fn contamination(&self) -> anyhow::Result<Done> {
+        let sets = self.parts.test_sets(&self.journal);
+        let sets: Vec<PathBuf> = sets.into_iter().map(|set| set.path).collect();
+        let mut result = Map::new();
+        // The raw corpus is what the curation reads, read as it reads it.
+        let config = self.parts.config.curation_config(&self.text_folder()?, sets.clone());
+        let raw = config.validate().context("[data]")?;
+        let corpora =
+            [("raw", raw.sources, Vec::new()), ("curated", Vec::new(), vec![self.out(DATA)])];
+        for (state, sources, corpora) in corpora {
+            let plan = ContaminationPlan {
+                sources,
+                read_policy: raw.read_policy,
+                ngram_words: self.parts.config.contamination.ngram_words.clone(),
+                ..ContaminationPlan::new(sets.clone(), corpora)
+            };
+            let report = measure(&plan, None, self.progress)
+                .with_context(|| format!("cannot measure the overlap with the {state} corpus"))?;
+            result.insert(state.to_owned(), serde_json::to_value(report.results)?);
+        }
+        let result = Value::Object(result);
+        write_json(&self.out(CONTAMINATION_FILE), &result)?;
+        let files = vec![self.output(CONTAMINATION_FILE)?];
+        let content = hash(&without_times(&result));
+        Ok(Done::With(Made { result, files, content: Some(content) }))
+    }
+
+    /// Trains a size, from its newest checkpoint on where it has one.
+    fn train(&self, size: usize) -> anyhow::Result<Done> {
+        let config = self.parts.config.train_config(&self.parts.config.sizes[size]);
+        let (part, run) = (Part::Train(size), run_of(self.parts.size(size)));
+        let options = RunOptions {
+            command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            ..RunOptions::new(self.out(DATA), self.out(&run))
+        };
+        let plan = config.validate_observed(options, self.progress);
+        let plan = plan.context("cannot start training")?;
+        let epochs = plan.summary().epochs;
+        let report = match train(&plan, self.progress) {
+            Err(error) if is_unusable(&error) => {
+                let what = format!("{} cannot go on: {}", self.parts.label(part), cause_of(&error));
+                if !self.redo {
+                    return Err(Usage(anyhow!(
+                        "{what}. Put the file back from a copy, or pass --redo to begin the \
+                         training again"
+                    ))
+                    .into());
+                }
+                warn!("{what}; it begins again");
+                let run = self.out(&run);
+                fs::remove_dir_all(&run)
+                    .with_context(|| format!("cannot remove {}", run.display()))?;
+                train(&plan, self.progress)
+            }
+            trained => trained,
+        };
+        let report = report.context("training failed")?;
+        if report.stopped {
+            return Ok(Done::Stopped);
+        }
+        let checkpoint = report.checkpoint.file_name().unwrap_or_default();
+        let checkpoint = checkpoint.to_string_lossy().into_owned();
+        let manifest = Checkpoint::peek(&report.checkpoint)
+            .with_context(|| format!("{} cannot be read", report.checkpoint.display()))?;
+        let mut files = vec![self.output(&format!("{run}/{METRICS_FILE}"))?];
+        let (out, observer) = (self.parts.out, self.progress);
+        files.extend(OutputFile::of_checkpoint(out, &run, &checkpoint, &manifest, observer)?);
+        let content = content_of_model(&manifest)?;
+        let mut result = serde_json::to_value(&report)?;
+        result["checkpoint"] = checkpoint.into(); // whatever the folder is called next time
+        result["epochs"] = json!(epochs);
+        Ok(Done::With(Made { result, files, content: Some(content) }))
+    }
+
+    /// Scores a size on a test set, from what an earlier call has scored on.
+    fn eval(&self, size: usize, task: Task) -> anyhow::Result<Done> {
+        let sets = self.parts.test_sets(&self.journal);
+        let set = sets.into_iter().find(|it| it.task == task).context("there is no such test")?;
+        let score = score_of(self.parts.size(size), task);
+        let path = self.out(&score);
+        create_parent(&path)?;
+        let run = self.out(&run_of(self.parts.size(size)));
+        let config = self.parts.config.eval.clone();
+        let mut plan = config.validate(run, vec![eval_task(task, set.name, set.path)])?;
+        // What lies there is this very part's.
+        let scores = self.out(&scores_of(self.parts.size(size), task));
+        plan.partial_scores = PartialScores::File { path: scores, replace: true };
+        let (report, scores) =
+            evaluate_keeping_scores(&plan, self.progress).context("cannot evaluate")?;
+        let result = report.results.first().context("the evaluation has no result")?;
+        let result = serde_json::to_value(result)?;
+        write_json(&path, &report)?;
+        scores.forget();
+        let files = vec![self.output(&score)?];
+        Ok(Done::With(Made { result, files, content: None }))
+    }
+
+    /// Puts everything together, beside the paper's.
+    fn page(&self) -> anyhow::Result<Done> {
+        let found = facts::gather(&self.parts, &self.journal, self.name, &self.done_now)?;
+        let report = ReproductionReport::of(found);
+        write_json(&self.out(REPORT_FILE), &report)?;
+        output::file(&self.out(CSV_FILE), report.csv().as_bytes())?;
+        output::file(&self.out(PAGE_FILE), report.page().as_bytes())?;
+        info!("the page: {}", self.out(PAGE_FILE).display());
+        let files = [REPORT_FILE, CSV_FILE, PAGE_FILE].map(|file| self.output(file));
+        let files = files.into_iter().collect::<Result<_, _>>()?;
+        Ok(Done::With(Made { result: json!({}), files, content: None }))
+    }
+
+    /// A file that a part has written, as it is.
+    fn output(&self, path: &str) -> Result<OutputFile, CorpusError> {
+        OutputFile::of(self.parts.out, path, self.progress)
+    }
+
+    /// A path in the reproduction's folder.
+    fn out(&self, name: &str) -> PathBuf {
+        self.parts.out.join(name)
+    }
+
+    /// The folder of the documents that are curated.
+    fn text_folder(&self) -> anyhow::Result<PathBuf> {
+        let input = self.parts.inputs.text.as_ref().context("there is no text")?;
+        Ok(input.folder(&self.out(TEXT)).to_owned())
+    }
+}
+
+/// Results of an evaluation without the time that they took.
+fn without_times(result: &Value) -> Value {
+    let mut result = result.clone();
+    for state in result.as_object_mut().into_iter().flat_map(|states| states.values_mut()) {
+        for result in state.as_array_mut().into_iter().flatten() {
+            result.as_object_mut().map(|result| result.remove("seconds"));
+        }
+    }
+    result
+}
+
+/// What trainings depend on of a corpus: its tokens, and which of them are whose.
+fn content_of_corpus(data: &DataFolder) -> String {
+    let manifest = data.manifest();
+    let shard = ["corpus.bin", "corpus.idx"].map(|name| {
+        let file = manifest.files.iter().find(|file| file.name == name);
+        file.map(|file| &file.xxh3_128)
+    });
+    let (tokenizer, spans) = (&manifest.tokenizer.fingerprint, &manifest.spans);
+    hash(&json!({"shard": shard, "tokenizer": tokenizer, "spans": spans}))
+}
+
+/// What scores depend on of a training: the model and its weights.
+fn content_of_model(manifest: &Manifest) -> anyhow::Result<String> {
+    let weights = manifest.files.iter().find(|file| file.name == WEIGHTS);
+    let weights = weights.with_context(|| format!("the checkpoint has no {WEIGHTS}"))?;
+    Ok(hash(&json!({
+        "model": manifest.model,
+        "tokenizer": manifest.tokenizer.fingerprint,
+        "weights": weights.xxh3_128,
+    })))
+}
+
+/// Whether an error is that a run has checkpoints of which none is whole.
+fn is_unusable(error: &TrainError) -> bool {
+    matches!(error, TrainError::Checkpoint(CheckpointError::NoUsableCheckpoint { .. }))
+}
+
+/// What is wrong with the newest of these; the rest of the message is of another command's flags.
+fn cause_of(error: &TrainError) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn create_parent(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// Writes `value` as JSON, whole or not at all.
+fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value).context("cannot write the result as JSON")?;
+    output::file(path, format!("{text}\n").as_bytes())
+}
