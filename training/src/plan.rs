@@ -279,7 +279,11 @@ impl TrainConfig {
 
     /// Every value with defaults filled in.
     fn resolved(&self) -> Value {
-        serde_json::to_value(self).expect("a configuration is plain data")
+        let mut config = self.clone();
+        if let ModelConfig::Bert(_) = &self.model {
+            config.data.masked_lm.get_or_insert_default();
+        }
+        serde_json::to_value(config).expect("a configuration is plain data")
     }
 
     /// Every copy of the model gets the same whole number of micro-batches.

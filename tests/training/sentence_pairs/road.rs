@@ -159,7 +159,9 @@ fn data_and_model_of_different_kinds_are_refused_with_what_to_do() {
     train(&dir, "data", "run", "--set model.bert.seq_length=4").refused(2, "seq_length");
     // What the samples depend on may not change under a run.
     train(&dir, "data", "run", "--set schedule.train_steps=2").success();
-    train(&dir, "data", "run", "--override-schedule --set data.masked_lm.max_ngram=2")
+    let steps = "--set schedule.train_steps=2";
+    train(&dir, "data", "run", &format!("{steps} --set data.masked_lm.max_ngram=3")).success();
+    train(&dir, "data", "run", &format!("{steps} --set data.masked_lm.max_ngram=2"))
         .refused(2, "data.masked_lm");
 }
 

@@ -15,7 +15,7 @@
 //! 5. `!`, `?` and runs of marks end a sentence then, and a full stop unless the word before it is an
 //!    abbreviation that is followed by what it belongs to (`Dr. Smith`, `e.g. Rust`), an initial (`J.
 //!    Smith`), one that numbers follow (`No. 7`, `Fig. 2`) before a number, or the number that a
-//!    sentence begins with (`1. Introduction`).
+//!    sentence begins with (`1. Introduction`, `2.3. Methods`).
 //! 6. After abbreviations that end sentences as well as not (`Inc.`, `etc.`, `U.S.`) one ends where
 //!    the next word is one that sentences begin with (`The`, `However`).
 //!
@@ -129,7 +129,7 @@ impl Candidate<'_> {
             .rfind(char::is_whitespace)
             .map_or(0, |at| at + self.before[at..].chars().next().map_or(0, char::len_utf8));
         let word = self.before[start..].trim_start_matches(is_opening);
-        if start == 0 && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit()) {
+        if start == 0 && !word.is_empty() && word.chars().all(is_of_number) {
             return false;
         }
         match Abbreviation::of(word) {
@@ -154,6 +154,10 @@ fn is_interesting(c: char) -> bool {
 
 fn is_mark(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…') || is_ideographic(c)
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '.'
 }
 
 fn is_ideographic(c: char) -> bool {

@@ -26,6 +26,7 @@ const CASES: &[&str] = &[
     "Wait... what?|Well...|Then nothing.|He said… and stopped.",
     "What?!|No way!!!|Yes.",
     "1. Introduction to the matter.|It begins in 1990.|2. The end.",
+    "3.2.9. The call.|2.1. Its arguments are two.",
     "Visit example.com or Node.js today.|Version 1.2.3 is out.",
     "End.Next is not cut.|This is.",
     "A heading\n\n|A paragraph that is\nwrapped.|More of it.\n\n\n|The last",

@@ -9,7 +9,7 @@
 //!
 //! A row takes 8 bytes: the first sentence, the number of sentences, the length; 16 where the
 //! sentences of a source are more than 32 bits number. One epoch of the paper's 174 GB comes to
-//! some 80 million rows. In the order `"keyed"` one epoch's rows are kept, as they stand, and a
+//! some 80 million rows; ten million sentences are mapped in 0.2 s (`benches/sample_order.rs`). In the order `"keyed"` one epoch's rows are kept, as they stand, and a
 //! permutation that is computed visits them, so that a run goes on anywhere; in `"megatron"` those
 //! of all epochs, shuffled by MT19937-64.
 
