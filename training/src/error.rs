@@ -246,8 +246,8 @@ pub enum TrainError {
 
     /// A plan without data has no vocabulary.
     #[error(
-        "the model's vocabulary is not known; give --data, or write vocab_size into [model.gpt2] or \
-         [model.bert] of the configuration (GPT-2: 50257, BERT: 30522)"
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size or \
+         model.bert.vocab_size into the configuration (GPT-2: 50257, BERT: 30522)"
     )]
     NoVocabulary,
 
