@@ -138,7 +138,7 @@ fn made_up_batch() -> Batch {
         first_sample: 0,
         segments: Some(Segments {
             token_types: elements
-                .map(|i| place(i))
+                .map(place)
                 .map(|(sample, position)| {
                     u32::from((lengths[sample] / 2..lengths[sample]).contains(&position))
                 })
