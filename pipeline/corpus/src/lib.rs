@@ -17,7 +17,8 @@
 //!    [`merge()`] makes one of several.
 //!
 //! Beside the road stand a [`test_set`] and the [n-grams](ngram) by which it is compared with a
-//! corpus, the questions of [`race`], the [`Observer`] that long work reports to, and what the [`machine`] gives it.
+//! corpus, the questions of [`race`], the [`Observer`] that long work reports to, and what the
+//! [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
