@@ -31,8 +31,8 @@ use abbreviations::{Abbreviation, begins_sentences};
 /// between two there is nothing but white space.
 ///
 /// ```
-/// let sentences: Vec<_> = corpus::sentences("Dr. Wu agreed. \"So soon?\" I asked.").collect();
-/// assert_eq!(sentences, ["Dr. Wu agreed.", "\"So soon?\" I asked."]);
+/// let sentences: Vec<_> = corpus::sentences("Dr. Wu agreed. \"So soon?\" he asked.").collect();
+/// assert_eq!(sentences, ["Dr. Wu agreed.", "\"So soon?\" he asked."]);
 /// ```
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let has_capitals = text.chars().any(char::is_uppercase);
