@@ -4,6 +4,7 @@ mod checkpoint;
 mod configuration;
 mod contamination;
 mod dedup;
+mod dedup_bert;
 mod doctor;
 mod eval;
 mod eval_stopped;

@@ -210,14 +210,21 @@ fn what_is_not_a_number_stays_so() {
         let input = Head {
             hidden: &[1.0],
             table: &values,
+            bias: None,
             width: 1,
             targets: &targets,
             vocabulary: &vocabulary,
         };
-        let extras = HeadExtras { hidden_gradient: true, weight_gradient: true, predictions: true };
+        let extras = HeadExtras {
+            hidden_gradient: true,
+            weight_gradient: true,
+            bias_gradient: true,
+            predictions: true,
+        };
         let result = head(vector, input, &TensorParallelGroup::single(), extras);
         assert!(result.row_losses[0].is_nan());
         assert!(result.hidden_gradient.unwrap().iter().all(|x| x.is_nan()));
         assert!(result.table_gradient.unwrap().iter().all(|x| x.is_nan()));
+        assert!(result.bias_gradient.unwrap().iter().all(|x| x.is_nan()));
     }
 }

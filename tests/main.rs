@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
+mod bert;
 mod cli;
 mod collective;
 mod curation;

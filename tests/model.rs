@@ -233,12 +233,17 @@ fn a_model_that_does_not_split_asks_its_source_for_nothing() {
 
 #[test]
 fn the_models_files_know_no_rank_and_no_vendor() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("training/src/model");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("training/src/model");
     let foreign =
         ["rank", ".size()", "parallel_size", "collective", "all_reduce", "nccl", "cuda", "cpu"];
     let mut num_files = 0;
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    let mut paths: Vec<_> =
+        fs::read_dir(model).unwrap().map(|entry| entry.unwrap().path()).collect();
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
         num_files += 1;
         for (line, number) in fs::read_to_string(&path).unwrap().lines().zip(1..) {
             let lower = line.to_lowercase();

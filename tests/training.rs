@@ -23,6 +23,7 @@ mod reference_run;
 mod resume;
 mod runs;
 mod schedule_resume;
+mod sentence_pairs;
 mod tensorboard;
 mod threads;
 mod trace;
@@ -194,7 +195,7 @@ impl Workbench {
 }
 
 /// The numbers under `key` in a run's metrics, in order.
-fn logged(run: &Path, key: &str) -> Vec<f64> {
+pub(crate) fn logged(run: &Path, key: &str) -> Vec<f64> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     lines.filter_map(|line| line[key].as_f64()).collect()
@@ -214,7 +215,7 @@ fn logged_samples(run: &Path) -> Vec<Vec<u64>> {
 }
 
 /// Timers that nobody reads.
-fn timers(rank: &Rank) -> StepTimers {
+pub(crate) fn timers(rank: &Rank) -> StepTimers {
     StepTimers::new(Arc::clone(&rank.calls))
 }
 
@@ -225,7 +226,7 @@ fn set_layout(config: &mut TrainConfig, (tensor, data): (usize, usize)) {
 }
 
 fn set_dropout(config: &mut TrainConfig, probability: f64) {
-    let ModelConfig::Gpt2(section) = &mut config.model;
+    let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
     section.hidden_dropout = probability;
     section.attention_dropout = probability;
 }
@@ -247,7 +248,7 @@ fn relative_difference(left: &[f64], right: &[f64]) -> f64 {
 }
 
 /// Asks to stop once a number of steps is done.
-struct StopAfter {
+pub(crate) struct StopAfter {
     steps: u64,
     done: AtomicU64,
     /// Whether what is heard of are steps: not the bytes of a checkpoint that is read before.
@@ -255,7 +256,7 @@ struct StopAfter {
 }
 
 impl StopAfter {
-    fn new(steps: u64) -> Self {
+    pub(crate) fn new(steps: u64) -> Self {
         Self { steps, done: AtomicU64::new(0), counts: AtomicBool::new(false) }
     }
 }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use corpus::machine;
 use serde::{Deserialize, Serialize};
-use training::architecture::Architecture;
 use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
 use training::model::Gpt2Config;
@@ -170,8 +169,7 @@ impl EvalPlan {
     ///
     /// # Errors
     ///
-    /// [`EvalError::Setting`] when windows would lie further apart than the model sees,
-    /// [`EvalError::Memory`] when the copies do not fit into this machine's memory.
+    /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
     pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
         let has_overlap = |task: &Task| match task {
             Task::WikiText103(task) => task.protocol == Protocol::Megatron,
@@ -180,6 +178,12 @@ impl EvalPlan {
         if self.tasks.iter().any(has_overlap) {
             self.check_overlap(model)?;
         }
+        Ok(())
+    }
+
+    /// [`check`](Self::check), and whether this machine has room for as many copies of the model.
+    pub(crate) fn check_here(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+        self.check(model)?;
         self.check_memory(model, machine::memory_bytes())
     }
 
@@ -193,10 +197,7 @@ impl EvalPlan {
         }
         match Checkpoint::peek(&self.checkpoint) {
             None => Ok(()),
-            Some(manifest) => {
-                let Architecture::Gpt2(model) = &manifest.model;
-                self.check(model)
-            }
+            Some(manifest) => self.check_here(manifest.model.gpt2()?),
         }
     }
 

@@ -61,9 +61,10 @@ pub enum EvalError {
     },
     /// Corpora in which nothing can be found, so that a share of 0 would say nothing.
     #[error(
-        "the corpus ({}) holds no word in {documents} documents{}: an overlap with nothing says \
+        "the corpus ({}) holds no word in {}{}: an overlap with nothing says \
          nothing. Give one with text in it",
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+        counted(*documents as usize, "document"),
         if *null_texts > 0 { format!(", {null_texts} of them null") } else { String::new() }
     )]
     EmptyCorpus {

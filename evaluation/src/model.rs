@@ -81,14 +81,15 @@ impl ModelIdentity {
     ///
     /// # Errors
     ///
-    /// When its tokenizer is not found or is not the one that the model was trained with.
+    /// When it is no GPT-2, or its tokenizer is not found or is not the one that the model was
+    /// trained with.
     pub fn new(checkpoint: &Checkpoint) -> Result<Self, EvalError> {
         let is_trained = checkpoint.has_training_state();
         Ok(Self {
             checkpoint: checkpoint.folder().to_owned(),
             kind: if is_trained { CheckpointKind::Trained } else { CheckpointKind::Imported },
             step: Some(checkpoint.step()),
-            config: checkpoint.model_config().clone(),
+            config: checkpoint.model_config()?.clone(),
             split_weights: checkpoint.split_weights()?,
             tokenizer: open_tokenizer(&checkpoint.tokenizer()?)?,
         })
@@ -159,7 +160,7 @@ impl EvaluatedModel {
         plan.check_beforehand()?;
         let weights = weights::open(&plan.checkpoint, observer)?;
         let identity = weights::identity(&weights)?;
-        plan.check(&identity.config)?;
+        plan.check_here(&identity.config)?;
         identity.config.check_tensor_parallel(plan.tensor_parallel_size.get())?;
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);

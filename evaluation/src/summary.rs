@@ -73,6 +73,7 @@ impl EvalPlan {
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
         self.check_beforehand()?;
         let model = weights::identity(&weights::open(&self.checkpoint, observer)?)?;
+        self.check_here(&model.config)?;
         let ranks = self.tensor_parallel_size.get();
         model.config.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));

@@ -11,10 +11,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use corpus::{Observer, TokenizerIdentity, Unit};
+use corpus::{Observer, Silent, TokenizerIdentity, Unit};
 use serde::Serialize;
 use tracing::info;
-use training::data::{DataPart, Part, SplitWeights};
+use training::data::{DataPart, Part, PartRequest, SampleForm, SplitWeights};
 use training::inference::Window;
 
 use crate::config::EvalPlan;
@@ -178,9 +178,14 @@ impl Validation {
 
     fn open(&self, model: &ModelIdentity, plan: &EvalPlan) -> Result<DataPart, EvalError> {
         let division = Division::of(model, plan);
-        let tokenizer = TokenizerIdentity::of(&*model.tokenizer);
-        let seq_length = model.config.seq_length;
-        Ok(DataPart::open(&self.data, self.part, &division.weights, seq_length, &tokenizer)?)
+        let request = PartRequest {
+            part: self.part,
+            split: &division.weights,
+            form: SampleForm::Windows,
+            seq_length: model.config.seq_length,
+            tokenizer: &TokenizerIdentity::of(&*model.tokenizer),
+        };
+        Ok(DataPart::open(&self.data, &request, &Silent)?)
     }
 
     fn counts(&self, part: &DataPart, model: &ModelIdentity, plan: &EvalPlan) -> Counts {

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use corpus::tokenizer::{FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer};
+use corpus::tokenizer::{
+    BertTokenizer, FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer,
+};
 use corpus::{Observer, TokenizerIdentity};
 use tracing::{info, warn};
 use training::checkpoint::{Checkpoint, HuggingFaceModel, Weights};
@@ -39,7 +41,7 @@ pub(crate) fn identity(weights: &Weights) -> Result<ModelIdentity, EvalError> {
                 kind: CheckpointKind::HuggingFace,
                 step: None,
                 // Rows beyond the tokenizer's tokens only pad the table, and are not read.
-                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
+                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?.gpt2()?.clone(),
                 split_weights: None,
                 tokenizer,
             })
@@ -56,12 +58,16 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
             info!("{}: its tokenizer is GPT-2's", folder.display());
             Ok(Arc::new(Gpt2Tokenizer::new()))
         }
+        Some(FoundTokenizer::Bert) => {
+            info!("{}: its tokenizer is BERT's uncased one", folder.display());
+            Ok(Arc::new(BertTokenizer::new()))
+        }
         Some(FoundTokenizer::Definition(text)) => {
             Ok(Arc::new(JsonTokenizer::of_definition(&folder.join("tokenizer.json"), text)?))
         }
         None => {
             let gpt2 = Gpt2Tokenizer::new();
-            let vocab_size = model.config().vocab_size;
+            let vocab_size = model.config()?.vocab_size;
             if !model.has_vocabulary_of(gpt2.vocab_size()) {
                 return Err(EvalError::UnknownTokenizer { path: folder.to_owned(), vocab_size });
             }

@@ -215,7 +215,7 @@ fn row(name: &str, value: String) -> Vec<String> {
 fn show(path: &Path, global: &GlobalArgs, progress: &Progress) -> anyhow::Result<()> {
     let checkpoint = open(path, progress)?;
     let manifest = checkpoint.manifest();
-    let model = checkpoint.model_config();
+    let (model, layers) = (checkpoint.architecture(), checkpoint.architecture().layers());
     let parameters: u64 = model.parameters().iter().map(|spec| spec.num_elements() as u64).sum();
     if global.json {
         return output::json(&json!({
@@ -233,12 +233,13 @@ fn show(path: &Path, global: &GlobalArgs, progress: &Progress) -> anyhow::Result
     let mut rows = vec![
         row("folder", checkpoint.folder().display().to_string()),
         row("step", HumanCount(manifest.step).to_string()),
+        row("model", model.name().to_owned()),
         row("parameters", HumanCount(parameters).to_string()),
-        row("layers", count(model.num_layers)),
-        row("hidden size", count(model.hidden_size)),
-        row("attention heads", count(model.num_attention_heads)),
-        row("sequence length", count(model.seq_length)),
-        row("vocabulary", count(model.vocab_size)),
+        row("layers", count(layers.num_layers)),
+        row("hidden size", count(layers.hidden_size)),
+        row("attention heads", count(layers.num_attention_heads)),
+        row("sequence length", count(model.seq_length())),
+        row("vocabulary", count(model.vocab_size())),
         row("tokenizer", manifest.tokenizer.name.clone()),
         row(
             "training can go on from it",

@@ -78,7 +78,10 @@ struct CorpusArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Tokenizer: gpt2, or the path of a tokenizer.json.
+    /// Tokenizer: gpt2, bert, or the path of a tokenizer.json.
+    ///
+    /// With bert, a sequence of the shard is a sentence, and the index says where documents end; with
+    /// others it is a document, unless `--set sequences=sentences` asks for the same.
     #[arg(long, value_name = "NAME")]
     tokenizer: Option<String>,
 
@@ -297,6 +300,7 @@ pub(crate) fn summary(report: &CurationReport) -> String {
     let mut rows = vec![row("documents in", report.documents_in)];
     rows.extend(report.dropped.iter().map(|(reason, &count)| row(&format!("  {reason}"), count)));
     rows.push(row("documents kept", report.documents_kept));
+    rows.extend(report.sentences.map(|sentences| row("sentences", sentences)));
     rows.push(row("tokens", report.tokens));
     for (reason, &count) in &report.rejected {
         rows.push(row(&format!("records passed over, {reason}"), count));

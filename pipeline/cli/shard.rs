@@ -40,7 +40,8 @@ enum ShardCommand {
         /// data folder where it came from.
         #[arg(long, value_name = "N")]
         doc: Option<u64>,
-        /// Tokenizer of a shard that lies in no data folder: gpt2, or the path of a tokenizer.json.
+        /// Tokenizer of a shard that lies in no data folder: gpt2, bert, or the path of a
+        /// tokenizer.json.
         #[arg(long, value_name = "NAME", requires = "doc")]
         tokenizer: Option<String>,
     },
@@ -139,7 +140,9 @@ fn print_checks(checks: &[ShardCheck], global: &GlobalArgs) -> anyhow::Result<()
 struct ShownDocument {
     document: u64,
     tokens: Vec<u32>,
-    /// What the tokens say; `None` where the tokenizer is not known.
+    /// How many tokens each of its sequences has, where it has several: its sentences.
+    sequences: Option<Vec<u64>>,
+    /// What the tokens say, a line for each sequence; `None` where the tokenizer is not known.
     text: Option<String>,
     /// Where the document came from; `None` where no data folder tells.
     source: Option<Location>,
@@ -178,8 +181,24 @@ impl ShownDocument {
             )));
         }
         let tokens = shard.document(document)?;
-        let text = tokenizer.map(|tokenizer| tokenizer.decode(&tokens));
-        Ok(Self { document, tokens, text, source: None })
+        let sequences = shard.document_sequences(document)?;
+        let lengths = sequences.map(|sequence| {
+            let places = shard.sequence_tokens(sequence)?;
+            Ok(places.end - places.start)
+        });
+        let lengths: Vec<u64> = lengths.collect::<Result<_, CorpusError>>()?;
+        let mut rest = &tokens[..];
+        let texts = |tokenizer: Arc<dyn Tokenizer>| {
+            let texts = lengths.iter().map(|&length| {
+                let (sequence, after) = rest.split_at(length as usize);
+                rest = after;
+                tokenizer.decode(sequence)
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        };
+        let text = tokenizer.map(texts);
+        let sequences = (lengths.len() != 1).then_some(lengths);
+        Ok(Self { document, tokens, sequences, text, source: None })
     }
 }
 
@@ -198,7 +217,10 @@ fn single_shard(path: &Path) -> anyhow::Result<PathBuf> {
 
 impl std::fmt::Display for ShownDocument {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(formatter, "document {}, {} tokens", self.document, self.tokens.len())?;
+        write!(formatter, "document {}, {} tokens", self.document, self.tokens.len())?;
+        let sequences = self.sequences.as_ref();
+        sequences.map_or(Ok(()), |it| write!(formatter, " in {} sequences", it.len()))?;
+        writeln!(formatter)?;
         if let Some(Location { source, file, line, id }) = &self.source {
             write!(formatter, "from {file}")?;
             line.map_or(Ok(()), |line| write!(formatter, ":{line}"))?;

@@ -195,6 +195,19 @@ fn tensors_that_do_not_fit_are_named() {
     assert_eq!(total_nll(&harmless.report()), expected_total());
 }
 
+#[test]
+fn a_dry_run_refuses_what_the_run_would() {
+    let folder = Folder::new(|_| {});
+    let plan = EvalPlan { overlap: positive(25), ..folder.plan() };
+    for error in [plan.summary(&Silent).unwrap_err(), evaluate(&plan, &Silent).unwrap_err()] {
+        assert!(error.to_string().contains("exceeds the model's seq_length"), "{error}");
+    }
+    let plan = EvalPlan { data_parallel_size: positive(1 << 40), ..folder.plan() };
+    for error in [plan.summary(&Silent).unwrap_err(), evaluate(&plan, &Silent).unwrap_err()] {
+        assert!(matches!(error, EvalError::Memory { .. }), "{error}");
+    }
+}
+
 /// No tensor has a shape by which another number of heads would be found out.
 #[test]
 fn a_configuration_without_the_number_of_heads_is_refused() {

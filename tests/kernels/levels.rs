@@ -95,16 +95,23 @@ fn head_of(vector: Vector) -> Results {
     let input = Head {
         hidden: &made_up(1, ROWS * WIDTH),
         table: &made_up(9, 256 * WIDTH),
+        bias: Some(&made_up(3, 256)),
         width: WIDTH,
         targets: &targets,
         vocabulary: &vocabulary,
     };
-    let extras = HeadExtras { hidden_gradient: true, weight_gradient: true, predictions: true };
+    let extras = HeadExtras {
+        hidden_gradient: true,
+        weight_gradient: true,
+        bias_gradient: true,
+        predictions: true,
+    };
     let result = head(vector, input, &TensorParallelGroup::single(), extras);
     vec![
         ("head", result.row_losses),
         ("head, hidden states", result.hidden_gradient.unwrap().into_vec()),
         ("head, table", result.table_gradient.unwrap().into_vec()),
+        ("head, bias", result.bias_gradient.unwrap().into_vec()),
     ]
 }
 

@@ -70,7 +70,8 @@ fn losses_and_logit_gradients_are_those_of_the_reference() {
             let logits = leaf(&reference.logits, [ROWS, VOCABULARY]);
             let table = constant(&table, [vocabulary.rows, VOCABULARY]);
             let copied = training::parallel::copy_to_region(logits.clone(), &region);
-            let loss = vocab_parallel_cross_entropy(copied, table, &targets, &vocabulary, &region);
+            let loss =
+                vocab_parallel_cross_entropy(copied, table, None, &targets, &vocabulary, &region);
             let value = loss.clone().into_scalar();
             Ok((value, values(logits.grad(&loss.backward()).unwrap())))
         });
@@ -97,7 +98,7 @@ fn token_losses_are_those_of_the_reference_with_a_padded_vocabulary() {
             }
             let hidden = constant::<2>(&reference.logits, [ROWS, VOCABULARY]).inner();
             let table = constant::<2>(&table, [128, VOCABULARY]).inner();
-            Ok(head.token_scores::<Cpu>(hidden, table, &reference.targets))
+            Ok(head.token_scores::<Cpu>(hidden, table, None, &reference.targets))
         });
         for scores in results.unwrap() {
             let losses: Vec<f32> = scores.iter().map(|score| score.loss).collect();
@@ -133,7 +134,7 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
             table.resize(rows * 4, 0.0);
             let hidden = constant::<2>(hidden.as_flattened(), [hidden.len(), 4]).inner();
             let table = constant::<2>(&table, [rows, 4]).inner();
-            Ok(head.token_scores::<Cpu>(hidden, table, &[0; 6]))
+            Ok(head.token_scores::<Cpu>(hidden, table, None, &[0; 6]))
         });
         for scores in results.unwrap() {
             let predicted: Vec<u32> = scores.iter().map(|score| score.predicted).collect();
@@ -143,8 +144,8 @@ fn the_lowest_token_of_the_largest_logit_is_predicted_and_never_padding() {
     }
 }
 
-/// More rows than one chunk, logits far apart between ranks, and a table whose gradient is asked
-/// for, against burn's own operations on the whole.
+/// More rows than one chunk, logits far apart between ranks, and a table and a bias whose gradients
+/// are asked for, against burn's own operations on the whole.
 #[test]
 fn large_and_lopsided_logits_agree_with_plain_operations() {
     use burn::tensor::activation::log_softmax;
@@ -162,10 +163,14 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
     }
     let targets: Vec<u32> = (0..rows as u32).map(|i| (i * 37) % TOKENS as u32).collect();
     let weights = made_up(3, rows);
+    // Of numbers up to 10, so that losses of either sign do not cancel to next to nothing.
+    let bias: Vec<f32> = made_up(4, TOKENS).iter().map(|number| 10.0 * number).collect();
 
     let plain = {
         let (hidden, table) = (leaf(&hidden, [rows, WIDTH]), leaf(&table, [TOKENS, WIDTH]));
-        let log_probs = log_softmax(hidden.clone().matmul(table.clone().transpose()), 1);
+        let bias = leaf(&bias, [1, TOKENS]);
+        let logits = hidden.clone().matmul(table.clone().transpose()) + bias.clone();
+        let log_probs = log_softmax(logits, 1);
         let indices: Vec<i64> = targets.iter().map(|&target| i64::from(target)).collect();
         let indices = burn::tensor::Tensor::from_data(
             burn::tensor::TensorData::new(indices, [rows, 1]),
@@ -175,7 +180,9 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
         let loss = -(log_probs.gather(1, indices) * weights).sum();
         let value = loss.clone().into_scalar();
         let grads = loss.backward();
-        (value, values(hidden.grad(&grads).unwrap()), values(table.grad(&grads).unwrap()))
+        let [hidden, table, bias] =
+            [hidden, table, bias].map(|leaf| values(leaf.grad(&grads).unwrap()));
+        (value, hidden, table, bias)
     };
 
     for size in [1, 2] {
@@ -185,23 +192,32 @@ fn large_and_lopsided_logits_agree_with_plain_operations() {
             let first = rank.index() * part;
             let own = &table[first * WIDTH..(first + part) * WIDTH];
             let (hidden, own) = (leaf(&hidden, [rows, WIDTH]), leaf(own, [part, WIDTH]));
+            let bias = leaf(&bias[first..first + part], [part]);
             let vocabulary = VocabularyRange { first, rows: part, tokens: part };
             let copied = training::parallel::copy_to_region(hidden.clone(), &region);
             let targets = Targets::new(&targets, &weights);
-            let loss =
-                vocab_parallel_cross_entropy(copied, own.clone(), &targets, &vocabulary, &region);
+            let loss = vocab_parallel_cross_entropy(
+                copied,
+                own.clone(),
+                Some(bias.clone()),
+                &targets,
+                &vocabulary,
+                &region,
+            );
             let value = loss.clone().into_scalar();
             // A loss that is scaled afterwards scales its gradients.
             let grads = (loss * 2.0).backward();
-            Ok((value, values(hidden.grad(&grads).unwrap()), values(own.grad(&grads).unwrap())))
+            let [hidden, own] = [hidden, own].map(|leaf| values(leaf.grad(&grads).unwrap()));
+            Ok((value, hidden, own, values(bias.grad(&grads).unwrap())))
         });
-        for (rank, (loss, hidden, table)) in results.unwrap().into_iter().enumerate() {
+        for (rank, (loss, hidden, table, bias)) in results.unwrap().into_iter().enumerate() {
             assert!((loss - plain.0).abs() < 1e-4 * plain.0.abs());
             let doubled = |values: &[f32]| values.iter().map(|x| 2.0 * x).collect::<Vec<_>>();
             // Gradients of the hidden states reach 600, those of the table 10.
             assert_close(&hidden, &doubled(&plain.1), 1e-3);
             let first = rank * part * WIDTH;
             assert_close(&table, &doubled(&plain.2[first..first + part * WIDTH]), 1e-4);
+            assert_close(&bias, &doubled(&plain.3[rank * part..(rank + 1) * part]), 1e-4);
         }
     }
 }

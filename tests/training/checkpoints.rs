@@ -68,7 +68,7 @@ fn every_layout_reads_what_every_layout_wrote() {
         let checkpoint = Checkpoint::open(&run).unwrap();
         for readers in [1, 2, 4] {
             for rank in 0..readers {
-                for spec in checkpoint.model_config().parameters() {
+                for spec in checkpoint.architecture().parameters() {
                     let local = checkpoint.local(&spec, rank, readers).unwrap();
                     let whole: Vec<f32> = model[&spec.name]
                         .1

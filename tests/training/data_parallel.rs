@@ -84,7 +84,8 @@ fn gradients(dims: ParallelDims) -> Vec<(Vec<Vec<f32>>, f64)> {
         let shapes = specs.iter().map(|spec| spec.local_shape(group.rank(), group.size()));
         let sizes = shapes.map(|shape| shape.iter().product());
         let mut gradients = GradientBuffer::new(&specs, sizes);
-        let loss = Objective::<CpuAutodiff>::loss(&model, &batch, Some(&dropout));
+        let [loss] =
+            Objective::<CpuAutodiff>::losses(&model, &batch, Some(&dropout)).try_into().unwrap();
         gradients.backward(&model, loss);
         gradients.all_reduce(&rank.data_parallel)?;
         let norm = grad_norm(gradients.parameters(), &specs, group)?;

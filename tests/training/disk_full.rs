@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use corpus::{Observer, Unit};
-use training::architecture::Architecture;
 use training::backend::Cpu;
 use training::checkpoint::{
     Checkpoint, CheckpointError, Retention, Saved, Snapshot, TrainingState, save,
@@ -117,7 +116,7 @@ fn lines_that_a_full_disk_does_not_take_wait_and_end_no_run() {
 fn checkpoint_that_cannot_fit_is_not_begun_and_latest_keeps_its_name() {
     let workbench = Workbench::new(101);
     let plan = micro(|_| {}).validate(workbench.options(&workbench.new_run())).unwrap();
-    let Architecture::Gpt2(config) = &plan.architecture;
+    let config = plan.architecture.gpt2().unwrap();
     let checkpoints = workbench.new_run().join("checkpoints");
     for ranks in [(1, 1), (2, 2)] {
         let save = |step: u64, specs: &[ParameterSpec]| {

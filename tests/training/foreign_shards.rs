@@ -93,7 +93,7 @@ fn shard_without_a_tokenizer_is_refused_with_what_is_missing() {
     train(&dir, "gpt2_u16", "").refused(
         2,
         "--data gpt2_u16: a shard without a manifest does not say which tokenizer made it; \
-         set data.tokenizer to gpt2 or to its tokenizer.json, as in --set data.tokenizer=gpt2",
+         set data.tokenizer to gpt2, bert or its tokenizer.json, as in --set data.tokenizer=gpt2",
     );
     train(&dir, "gpt2_u16", "--set data.tokenizer=gpt3").refused(2, "tokenizer gpt3: no such name");
     let run = train(&dir, ".", GPT2).refused(2, "--data .: no data folder there");

@@ -100,7 +100,7 @@ impl Folder {
             .collect();
         let ranks = launch(ParallelDims::one_replica(size), |rank| {
             let device = Default::default();
-            let built = Gpt2::<Cpu>::init(model.config(), &model, &rank.tensor_parallel, &device)?;
+            let built = Gpt2::<Cpu>::init(model.config()?, &model, &rank.tensor_parallel, &device)?;
             let data = burn::tensor::TensorData::new(inputs.clone(), [2, 24]);
             let inputs =
                 burn::tensor::Tensor::<Cpu, 2, burn::tensor::Int>::from_data(data, &device);
@@ -648,7 +648,7 @@ fn weights_of_another_model_are_refused_with_every_difference() {
     };
     refused(
         &|config| {
-            let ModelConfig::Gpt2(section) = &mut config.model;
+            let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
             section.num_layers = number(4);
             section.hidden_size = number(64);
             section.layer_norm_epsilon = 1e-6;

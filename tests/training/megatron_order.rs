@@ -188,7 +188,7 @@ fn corpus_of_less_than_a_sample_repeats_its_epochs() {
     let workbench = Workbench::with_documents(101, &documents);
     let config = |order| {
         micro(|config| {
-            let ModelConfig::Gpt2(section) = &mut config.model;
+            let ModelConfig::Gpt2(section) = &mut config.model else { panic!("a GPT-2") };
             section.seq_length = number(1_024);
             config.data.split = "100,0,0".parse().unwrap();
             config.data.order = order;
@@ -199,7 +199,7 @@ fn corpus_of_less_than_a_sample_repeats_its_epochs() {
     let plan = workbench.validate(config(SampleOrder::Megatron)).unwrap();
     // 40 samples of 1,024: the least e with (700 e - 1) / 1024 >= 40.
     let samples = plan.train.samples.samples();
-    assert_eq!(samples.sources()[0].index().unwrap().epochs(), 59);
+    assert_eq!(samples.sources()[0].shuffled_epochs(), Some(59));
     assert_eq!(samples.len(), 40);
     let mut tokens = Vec::new();
     samples.read(plan.sample_ids(10)[3], &mut tokens).unwrap();

@@ -37,7 +37,7 @@ fn models_of_the_paper_have_their_parameters_to_the_last_one() {
         ("gpt2-8.3b-32-heads.toml", 72, 3072, 32, 8, "8.3", 8_317_040_640),
         ("gpt2-8.3b.toml", 72, 3072, 24, 8, "8.3", 8_317_040_640_u64),
     ] {
-        let ModelConfig::Gpt2(model) = preset(name).model;
+        let ModelConfig::Gpt2(model) = preset(name).model else { panic!("a GPT-2") };
         let sizes = [model.num_layers, model.hidden_size, model.num_attention_heads];
         assert_eq!(sizes.map(std::num::NonZero::get), [layers, hidden, heads], "{name}");
         let plan = plan(name);
@@ -160,7 +160,7 @@ fn work_of_a_step_is_three_quarters_of_the_formula_that_counts_recomputation() {
 fn recomputation_keeps_one_activation_of_each_layer_and_one_layer_whole() {
     let of = |layers| {
         let mut config = preset("gpt2-8.3b.toml");
-        let ModelConfig::Gpt2(model) = &mut config.model;
+        let ModelConfig::Gpt2(model) = &mut config.model else { panic!("a GPT-2") };
         model.num_layers = number(layers);
         config.summary().unwrap().bytes_per_rank
     };

@@ -40,6 +40,7 @@ fn gradients(
                 &mut gradients,
                 &mut timers,
             )
+            .total()
         });
         Ok((losses.to_vec(), gradients.parameters().map(<[f32]>::to_vec).collect()))
     })

@@ -134,7 +134,9 @@ fn checkpoint_of_another_run_than_the_configurations_is_refused() {
         ["data.split was", "--init-from"],
     );
     let other_model = |config: &mut TrainConfig| {
-        let training::config::ModelConfig::Gpt2(section) = &mut config.model;
+        let training::config::ModelConfig::Gpt2(section) = &mut config.model else {
+            panic!("a GPT-2")
+        };
         section.num_layers = super::number(3);
     };
     refused(

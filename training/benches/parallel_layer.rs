@@ -86,7 +86,7 @@ fn head(rank: &Rank, hidden: usize) -> Result<impl FnMut() + use<>, TrainError> 
     let positions = BATCH * SEQ;
     let targets: Vec<u32> = (0..positions as u32).map(|i| i * 49 % VOCABULARY as u32).collect();
     let targets = Targets::new(&targets, &vec![1.0 / positions as f32; positions]);
-    Ok(move || drop(head.loss(states.clone(), table.clone(), &targets).backward()))
+    Ok(move || drop(head.loss(states.clone(), table.clone(), None, &targets).backward()))
 }
 
 const LAYERS: usize = 2;

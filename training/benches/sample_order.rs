@@ -7,6 +7,10 @@
 //! Prints the time and memory of the tables of `order = "megatron"` over eight million documents of
 //! 1,100 tokens, of the notes of blends, and the time to find a global batch in each. The data is a
 //! shard of holes in a temporary folder: only its index, 160 MB, is on the disk.
+//!
+//! Then the same for BERT's pairs of sentences, of 512 tokens: the map of one epoch, and the time to
+//! make the samples of a global batch of 1,024, which every rank does to know how many tokens are
+//! to be predicted in it.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -17,20 +21,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use corpus::shard::ShardReader;
-use corpus::{Silent, machine};
-use training::data::{Blend, MegatronIndex, OrderedSamples, SampleOrder, Samples, TokenStream};
+use corpus::{Silent, machine, tokenizer};
+use training::data::{
+    Blend, MaskedLmConfig, Masking, MegatronIndex, OrderedSamples, PairRecipe, SampleOrder,
+    Samples, SentencePairs, SourceSamples, TokenStream,
+};
 
 const STEPS: u64 = 300_000;
 const BATCH: u64 = 512;
 const SEQ_LENGTH: usize = 1_024;
 const DOCUMENTS: u64 = 8_000_000;
-const DOCUMENT_TOKENS: i32 = 1_100;
+const DOCUMENT_TOKENS: u64 = 1_100;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("sample-order-{}", std::process::id()));
     fs::create_dir(&folder)?;
     let stem = folder.join("sparse");
-    write_shard(&stem)?;
+    write_shard(&stem, DOCUMENTS, 1, DOCUMENT_TOKENS)?;
     let shard = Arc::new(ShardReader::open(&stem)?);
     let stream = TokenStream::new(&shard, 0..DOCUMENTS);
 
@@ -58,7 +65,47 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let samples = (position..position + BATCH).map(|position| index.sample_at(position));
         samples.map(|sample| index.row(&stream, sample).1).sum()
     });
+    drop((keyed, stream, shard));
+    sentence_pairs(&folder)?;
     Ok(fs::remove_dir_all(&folder)?)
+}
+
+/// Lines for pairs of sentences.
+fn sentence_pairs(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    const DOCUMENTS: u64 = 400_000;
+    const SENTENCES: u64 = 24;
+    const SENTENCE_TOKENS: u64 = 28;
+    const BERT_BATCH: u64 = 1_024;
+    let stem = folder.join("sentences");
+    write_shard(&stem, DOCUMENTS, SENTENCES, SENTENCE_TOKENS)?;
+    let shard = Arc::new(ShardReader::open(&stem)?);
+    let config = MaskedLmConfig::default();
+    let vocabulary = Arc::new(tokenizer::open("bert")?.masked_vocabulary()?);
+    let masking = Arc::new(Masking::new(&config, vocabulary));
+    let recipe = PairRecipe { seq_length: 512, short_seq_prob: config.short_seq_prob, masking };
+    let (started, before) = (Instant::now(), held());
+    let stream = TokenStream::new(&shard, 0..DOCUMENTS);
+    let pairs = SentencePairs::new(stream, &recipe, SampleOrder::Keyed, 0, 1234, &Silent)?;
+    let (seconds, bytes) = (started.elapsed().as_secs_f64(), held() - before);
+    let samples = Samples::of_sources(vec![SourceSamples::SentencePairs(pairs)]);
+    let name = format!("map of {} pairs, {} sentences", samples.len(), DOCUMENTS * SENTENCES);
+    let ordered = OrderedSamples::new(samples, SampleOrder::Keyed, 1);
+    println!("{name:<40} made in {seconds:6.2} s, {:7.1} MB", bytes as f64 / 1e6);
+    let mut times = Vec::new();
+    for batch in 0..40 {
+        let places = batch * BERT_BATCH..(batch + 1) * BERT_BATCH;
+        let started = Instant::now();
+        ordered.scored_targets(&places)?;
+        times.push(started.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    println!(
+        "a batch of {BERT_BATCH} pairs masked and counted in {:.1} ms on all threads ({:.1} to {:.1})",
+        times[20] * 1e3,
+        times[0] * 1e3,
+        times[39] * 1e3
+    );
+    Ok(())
 }
 
 /// Weights whose common denominator is out of reach.
@@ -87,24 +134,26 @@ fn held() -> u64 {
     machine::anonymous_bytes().unwrap_or(0)
 }
 
-/// A shard of tokens of one byte, none of which is on the disk.
-fn write_shard(stem: &Path) -> std::io::Result<()> {
+/// A shard of tokens of one byte, none of which is on the disk: documents of so many sequences of so
+/// many tokens.
+fn write_shard(stem: &Path, documents: u64, sequences: u64, tokens: u64) -> std::io::Result<()> {
+    let all_sequences = documents * sequences;
     let mut index = BufWriter::new(File::create(stem.with_extension("idx"))?);
     index.write_all(b"MMIDIDX\0\0")?;
     index.write_all(&1_u64.to_le_bytes())?;
     index.write_all(&[1])?;
-    index.write_all(&DOCUMENTS.to_le_bytes())?;
-    index.write_all(&(DOCUMENTS + 1).to_le_bytes())?;
-    for _ in 0..DOCUMENTS {
-        index.write_all(&DOCUMENT_TOKENS.to_le_bytes())?;
+    index.write_all(&all_sequences.to_le_bytes())?;
+    index.write_all(&(documents + 1).to_le_bytes())?;
+    for _ in 0..all_sequences {
+        index.write_all(&(tokens as i32).to_le_bytes())?;
     }
-    for document in 0..DOCUMENTS {
-        index.write_all(&(document * DOCUMENT_TOKENS as u64).to_le_bytes())?;
+    for sequence in 0..all_sequences {
+        index.write_all(&(sequence * tokens).to_le_bytes())?;
     }
-    for document in 0..=DOCUMENTS {
-        index.write_all(&document.to_le_bytes())?;
+    for document in 0..=documents {
+        index.write_all(&(document * sequences).to_le_bytes())?;
     }
     index.flush()?;
     let data = File::create(stem.with_extension("bin"))?;
-    data.set_len(DOCUMENTS * DOCUMENT_TOKENS as u64)
+    data.set_len(all_sequences * tokens)
 }

@@ -11,7 +11,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Activation, Precision, Recompute};
-use crate::data::{SampleOrder, SplitWeights};
+use crate::data::{MaskedLmConfig, SampleOrder, SplitWeights};
+use crate::model::Arrangement;
 use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
 use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
 
@@ -67,6 +68,57 @@ fn default_seed() -> u64 {
 pub enum ModelConfig {
     /// `[model.gpt2]`
     Gpt2(Gpt2Section),
+    /// `[model.bert]`
+    Bert(BertSection),
+}
+
+/// `[model.bert]`: a masked language model that also tells the order of two segments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BertSection {
+    /// Transformer layers.
+    pub num_layers: NonZeroUsize,
+    /// Width of the residual stream.
+    pub hidden_size: NonZeroUsize,
+    /// Attention heads of the whole model; divides `hidden_size`, and is divided by
+    /// `tensor_parallel_size`.
+    pub num_attention_heads: NonZeroUsize,
+    /// Tokens per sample, `[CLS]` and both `[SEP]` among them, which is also the number of learned
+    /// positions. The paper: 512.
+    #[serde(default = "default_bert_seq_length")]
+    pub seq_length: NonZeroUsize,
+    /// Tokens of the vocabulary, unpadded. It comes from the data folder's tokenizer; where it is
+    /// given it has to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocab_size: Option<NonZeroUsize>,
+    /// Width of the MLP; four times `hidden_size` where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ffn_hidden_size: Option<NonZeroUsize>,
+    /// Probability of dropping an element of the embeddings and of each block's output. The paper:
+    /// 0.1.
+    #[serde(default = "default_dropout")]
+    pub hidden_dropout: f64,
+    /// Probability of dropping an attention probability. The paper: 0.1.
+    #[serde(default = "default_dropout")]
+    pub attention_dropout: f64,
+    /// The nonlinearity of the MLP and of the head.
+    #[serde(default)]
+    pub activation: Activation,
+    /// Added to the variance in layer norms. The original implementation: 1e-5.
+    #[serde(default = "default_layer_norm_epsilon")]
+    pub layer_norm_epsilon: f64,
+    /// Standard deviation of initial weights; outputs of blocks get `init_std / √(2 · num_layers)`.
+    /// The paper: 0.02.
+    #[serde(default = "default_init_std")]
+    pub init_std: f64,
+    /// What a block's output is added to: what its norm got (`pre-norm`, figure 7b) or what that
+    /// gave (`post-norm`, figure 7a, the original BERT's). The paper trains with `pre-norm`.
+    #[serde(default)]
+    pub arrangement: Arrangement,
+}
+
+fn default_bert_seq_length() -> NonZeroUsize {
+    NonZeroUsize::new(512).expect("512 tokens")
 }
 
 /// `[model.gpt2]`: a left-to-right language model with pre-normalization and a tied head.
@@ -186,10 +238,14 @@ pub struct DataConfig {
     /// refuse the run.
     #[serde(default)]
     pub repeat: Repeat,
-    /// `gpt2`, or the `tokenizer.json` that made the tokens of shards without a manifest; data
-    /// folders have their own.
+    /// `gpt2`, `bert`, or the `tokenizer.json` that made the tokens of shards without a manifest;
+    /// data folders have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
+    /// `[data.masked_lm]`: how sentences are paired and masked, for `[model.bert]`; its defaults
+    /// where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked_lm: Option<MaskedLmConfig>,
 }
 
 /// What to do about a source that ends before the run.

@@ -161,14 +161,16 @@ where
     M: Objective<B>,
 {
     let mut places = Vec::with_capacity(model.layers().len() + 2);
+    let visible = M::visible_keys(batch);
     let mut hidden = model.embed(batch, Some(dropout)).inner();
     places.push(tensor_is_finite(&hidden));
     for layer in model.layers() {
-        hidden = M::layer_without_graph(layer, hidden, Some(dropout));
+        hidden = M::layer_without_graph(layer, hidden, &visible, Some(dropout));
         places.push(tensor_is_finite(&hidden));
     }
-    let loss = model.head_loss(Tensor::from_inner(hidden), batch).inner();
-    places.push(loss.into_scalar().elem::<f64>().is_finite());
+    let losses = model.head_losses(Tensor::from_inner(hidden), batch, Some(dropout));
+    let is_finite = |loss: Tensor<B, 1>| loss.inner().into_scalar().elem::<f64>().is_finite();
+    places.push(losses.into_iter().all(is_finite));
     places.into_iter().position(|is_finite| !is_finite)
 }
 

@@ -56,6 +56,15 @@ pub enum TrainError {
         allowed: Vec<usize>,
     },
 
+    /// A model of one kind where one of another kind is needed.
+    #[error("a {needed} model is needed here, and this is a {found} model")]
+    OtherArchitecture {
+        /// The kind that is needed, as configurations call it.
+        needed: &'static str,
+        /// The kind that it is.
+        found: &'static str,
+    },
+
     /// A dimension of a layer does not divide over the ranks of its group.
     #[error("{what} = {size} does not split over {ranks} tensor-parallel ranks")]
     Indivisible {
@@ -237,8 +246,8 @@ pub enum TrainError {
 
     /// A plan without data has no vocabulary.
     #[error(
-        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size into the \
-         configuration (GPT-2: 50257)"
+        "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size or \
+         model.bert.vocab_size into the configuration (GPT-2: 50257, BERT: 30522)"
     )]
     NoVocabulary,
 

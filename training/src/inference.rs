@@ -9,6 +9,8 @@
 //! Only the positions that a caller scores go through the head, which is most of the work where
 //! windows overlap.
 
+mod segments;
+
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use crate::model::{Gpt2, Gpt2Config};
 use crate::parallel::{Rank, TokenScore};
 use crate::parameters::ParameterSource;
 use crate::rank_threads::{RankThreads, Serve};
+
+pub use self::segments::{ChoiceScorer, MaskedLmScorer, MaskedLmScores};
 
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,6 +31,7 @@ pub mod faults;
 pub mod generation;
 pub mod inference;
 mod json_lines;
+pub mod losses;
 pub mod metrics;
 pub mod model;
 pub mod objective;

@@ -2,6 +2,7 @@
 //!
 //! Metrics are data first; the console's line is made from the same struct.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ pub struct StepMetrics {
     pub step: u64,
     /// Mean loss over the scored tokens of the global batch, in nats, before the update.
     pub loss: f64,
+    /// The parts of the loss by name, `mlm_loss` and `sop_loss`, where it has several.
+    #[serde(flatten)]
+    pub losses: BTreeMap<&'static str, f64>,
     /// Global norm of the gradient before clipping.
     pub grad_norm: f64,
     /// Learning rate of this update.
@@ -120,6 +124,9 @@ pub struct ValidationMetrics {
     pub step: u64,
     /// Mean loss per target of the validation documents, in nats.
     pub validation_loss: f64,
+    /// Its other losses by name, such as `validation_sop_loss`.
+    #[serde(flatten)]
+    pub others: BTreeMap<&'static str, f64>,
     /// Targets scored.
     pub targets: u64,
     /// Tokens trained on so far.

@@ -2,13 +2,18 @@
 //!
 //! A [`Batch`] is host data; only here does it become tensors.
 
+use std::sync::Arc;
+
 use burn::module::{AutodiffModule, Module};
+use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Int, Tensor, TensorData};
 
-use crate::backend::{TpBackend, TrainingBackend};
+use crate::backend::{TpBackend, TrainingBackend, VisibleKeys};
 use crate::data::Batch;
-use crate::model::{Gpt2, TransformerBlock};
+use crate::data::Segments;
+use crate::model::bert::{BertInputs, MaskedPositions};
+use crate::model::{Bert, BertMultipleChoice, Gpt2, TransformerBlock};
 use crate::parallel::random::DropoutKey;
 
 /// A model that training can improve: an embedding, layers one after the other, and a loss.
@@ -18,6 +23,12 @@ use crate::parallel::random::DropoutKey;
 pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
     /// One layer.
     type Layer: AutodiffModule<B>;
+
+    /// What the parts of the loss are called, in order; their sum is the loss.
+    const LOSSES: &'static [&'static str];
+
+    /// Which keys the queries of a batch see, in every layer.
+    fn visible_keys(batch: &Batch) -> VisibleKeys;
 
     /// What the first layer sees, `[num_samples, seq_length, hidden_size]`.
     fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3>;
@@ -29,6 +40,7 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
     fn layer(
         layer: &Self::Layer,
         hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3>;
 
@@ -36,30 +48,62 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
     fn layer_without_graph(
         layer: &Self::Layer,
         hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B::InnerBackend, 3>;
 
-    /// The batch's weighted sum of losses, `[1]`, from what the last layer returned.
-    fn head_loss(&self, hidden: Tensor<B, 3>, batch: &Batch) -> Tensor<B, 1>;
+    /// The batch's weighted sums of losses, each `[1]`, from what the last layer returned: one for
+    /// each of [`LOSSES`](Self::LOSSES).
+    fn head_losses(
+        &self,
+        hidden: Tensor<B, 3>,
+        batch: &Batch,
+        dropout: Option<&DropoutKey>,
+    ) -> Vec<Tensor<B, 1>>;
 
-    /// The parameter that both the embedding and the loss have gradients for.
-    fn tied_weight(&self) -> Tensor<B, 2>;
+    /// The parameter that both the embedding and the loss have gradients for, if one is.
+    fn tied_weight(&self) -> Option<Tensor<B, 2>>;
 
-    /// The batch's weighted sum of losses, `[1]`, with the graph of the whole model behind it.
-    fn loss(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 1> {
+    /// [`head_losses`](Self::head_losses) with the graph of the whole model behind them.
+    fn losses(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Vec<Tensor<B, 1>> {
+        let visible = Self::visible_keys(batch);
         let embedded = self.embed(batch, dropout);
         let layers = self.layers().iter();
-        self.head_loss(
-            layers.fold(embedded, |hidden, layer| Self::layer(layer, hidden, dropout)),
+        self.head_losses(
+            layers.fold(embedded, |hidden, layer| Self::layer(layer, hidden, &visible, dropout)),
             batch,
+            dropout,
         )
     }
 }
 
 /// A model whose losses can be read without a graph.
 pub trait Scored<B: Backend>: Module<B> {
-    /// The loss of each target of the batch in nats, row by row; weights are ignored.
-    fn token_losses(&self, batch: &Batch) -> Vec<f32>;
+    /// What the losses of a validation are called; the first is the one that runs are compared by.
+    const LOSSES: &'static [&'static str];
+
+    /// The losses of the batch's targets, added up: one sum for each of [`LOSSES`](Self::LOSSES).
+    /// What the targets weigh in training is of no account beyond whether they weigh anything.
+    fn score(&self, batch: &Batch) -> Vec<LossSum>;
+}
+
+/// Losses of several targets.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LossSum {
+    /// Their sum in nats, of `f32` losses added in `f64` in the order of the targets.
+    pub total: f64,
+    /// How many targets.
+    pub targets: u64,
+}
+
+impl LossSum {
+    /// The sum of `losses`.
+    pub(crate) fn of(losses: impl IntoIterator<Item = f32>) -> Self {
+        losses.into_iter().fold(Self::default(), |sum, loss| Self {
+            total: sum.total + f64::from(loss),
+            targets: sum.targets + 1,
+        })
+    }
 }
 
 impl<B> Objective<B> for Gpt2<B>
@@ -70,6 +114,12 @@ where
     TransformerBlock<B>: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,
 {
     type Layer = TransformerBlock<B>;
+
+    const LOSSES: &'static [&'static str] = &["lm_loss"];
+
+    fn visible_keys(_: &Batch) -> VisibleKeys {
+        VisibleKeys::Causal
+    }
 
     fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
         Gpt2::embed(self, input_tokens(batch, &self.devices()[0]), dropout)
@@ -82,39 +132,237 @@ where
     fn layer(
         layer: &TransformerBlock<B>,
         hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
-        layer.forward(hidden, dropout)
+        layer.forward(hidden, visible, dropout)
     }
 
     fn layer_without_graph(
         layer: &TransformerBlock<B>,
         hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B::InnerBackend, 3> {
-        layer.valid().forward(hidden, dropout)
+        layer.valid().forward(hidden, visible, dropout)
     }
 
-    fn head_loss(&self, hidden: Tensor<B, 3>, batch: &Batch) -> Tensor<B, 1> {
-        Gpt2::head_loss(self, hidden, &batch.targets, &batch.loss_weights)
+    fn head_losses(
+        &self,
+        hidden: Tensor<B, 3>,
+        batch: &Batch,
+        _: Option<&DropoutKey>,
+    ) -> Vec<Tensor<B, 1>> {
+        vec![self.head_loss(hidden, &batch.targets, &batch.loss_weights)]
     }
 
-    fn tied_weight(&self) -> Tensor<B, 2> {
-        self.embedding.word_embeddings.weight.val()
+    fn tied_weight(&self) -> Option<Tensor<B, 2>> {
+        Some(self.embedding.word_embeddings.weight.val())
     }
 }
 
 impl<B: TpBackend> Scored<B> for Gpt2<B> {
-    fn token_losses(&self, batch: &Batch) -> Vec<f32> {
+    const LOSSES: &'static [&'static str] = &["validation_loss"];
+
+    fn score(&self, batch: &Batch) -> Vec<LossSum> {
         let tokens = input_tokens(batch, &self.devices()[0]);
         let rows: Vec<usize> = (0..batch.targets.len()).collect();
         let scores = self.token_scores(tokens, &batch.targets, &rows);
-        scores.iter().map(|score| score.loss).collect()
+        vec![LossSum::of(scores.iter().map(|score| score.loss))]
+    }
+}
+
+impl<B> Objective<B> for Bert<B>
+where
+    B: TrainingBackend,
+    B::InnerBackend: TpBackend,
+    Self: AutodiffModule<B>,
+    TransformerBlock<B>: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,
+{
+    type Layer = TransformerBlock<B>;
+
+    const LOSSES: &'static [&'static str] = &["mlm_loss", "sop_loss"];
+
+    fn visible_keys(batch: &Batch) -> VisibleKeys {
+        unpadded(batch)
+    }
+
+    fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
+        Bert::embed(self, segment_inputs(batch, &self.devices()[0]), dropout)
+    }
+
+    fn layers(&self) -> &[TransformerBlock<B>] {
+        &self.layers
+    }
+
+    fn layer(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        layer.forward(hidden, visible, dropout)
+    }
+
+    fn layer_without_graph(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3> {
+        layer.valid().forward(hidden, visible, dropout)
+    }
+
+    fn head_losses(
+        &self,
+        hidden: Tensor<B, 3>,
+        batch: &Batch,
+        _: Option<&DropoutKey>,
+    ) -> Vec<Tensor<B, 1>> {
+        let Segments { labels, label_weights, .. } = segments(batch);
+        let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
+        Bert::head_losses(self, hidden, &masked, labels, label_weights).into()
+    }
+
+    fn tied_weight(&self) -> Option<Tensor<B, 2>> {
+        Some(self.embedding.word_embeddings.weight.val())
+    }
+}
+
+impl<B> Objective<B> for BertMultipleChoice<B>
+where
+    B: TrainingBackend,
+    B::InnerBackend: TpBackend,
+    Self: AutodiffModule<B>,
+    TransformerBlock<B>: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,
+{
+    type Layer = TransformerBlock<B>;
+
+    const LOSSES: &'static [&'static str] = &["choice_loss"];
+
+    fn visible_keys(batch: &Batch) -> VisibleKeys {
+        unpadded(batch)
+    }
+
+    fn embed(&self, batch: &Batch, dropout: Option<&DropoutKey>) -> Tensor<B, 3> {
+        BertMultipleChoice::embed(self, segment_inputs(batch, &self.devices()[0]), dropout)
+    }
+
+    fn layers(&self) -> &[TransformerBlock<B>] {
+        &self.layers
+    }
+
+    fn layer(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        layer.forward(hidden, visible, dropout)
+    }
+
+    fn layer_without_graph(
+        layer: &TransformerBlock<B>,
+        hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3> {
+        layer.valid().forward(hidden, visible, dropout)
+    }
+
+    fn head_losses(
+        &self,
+        hidden: Tensor<B, 3>,
+        batch: &Batch,
+        dropout: Option<&DropoutKey>,
+    ) -> Vec<Tensor<B, 1>> {
+        let Segments { labels, label_weights, .. } = segments(batch);
+        vec![self.head_loss(hidden, labels, label_weights, dropout)]
+    }
+
+    fn tied_weight(&self) -> Option<Tensor<B, 2>> {
+        None
+    }
+}
+
+impl<B: TpBackend> Scored<B> for Bert<B> {
+    const LOSSES: &'static [&'static str] = &["validation_loss", "validation_sop_loss"];
+
+    /// The loss of each masked token, and that of each sample's order.
+    fn score(&self, batch: &Batch) -> Vec<LossSum> {
+        let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
+        let (scores, order) = self.scores(segment_inputs(batch, &self.devices()[0]), &masked);
+        // The position that stands in where nothing is masked is no target.
+        let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
+        let masked = scores.iter().take(count).map(|score| score.loss);
+        vec![LossSum::of(masked), LossSum::of(class_losses(order, &segments(batch).labels))]
+    }
+}
+
+impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
+    const LOSSES: &'static [&'static str] = &["validation_loss"];
+
+    /// The loss of each question.
+    fn score(&self, batch: &Batch) -> Vec<LossSum> {
+        let logits = choice_logits(self, batch);
+        vec![LossSum::of(class_losses(logits, &segments(batch).labels))]
+    }
+}
+
+/// How well the samples of `batch` answer their questions, `[questions, choices]`; it has one label
+/// for each question.
+pub(crate) fn choice_logits<B: TpBackend>(
+    model: &BertMultipleChoice<B>,
+    batch: &Batch,
+) -> Tensor<B, 2> {
+    let questions = segments(batch).labels.len();
+    let inputs = segment_inputs(batch, &model.devices()[0]);
+    model.logits(inputs, batch.num_samples / questions.max(1))
+}
+
+/// The cross-entropy of each row of `logits` `[rows, classes]`.
+fn class_losses<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<f32> {
+    let [_, classes] = logits.dims();
+    let log_shares = log_softmax(logits, 1).into_data();
+    let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32");
+    let rows = log_shares.chunks_exact(classes).zip(labels);
+    rows.map(|(row, &label)| -row[label as usize]).collect()
+}
+
+/// What samples of two segments have beside their tokens.
+///
+/// # Panics
+///
+/// When the samples are windows of running text: a plan gives each architecture its own form.
+fn segments(batch: &Batch) -> &Segments {
+    batch.segments.as_ref().expect("samples of two segments")
+}
+
+/// The keys of each sample that are no padding.
+fn unpadded(batch: &Batch) -> VisibleKeys {
+    VisibleKeys::Padded(Arc::clone(&segments(batch).lengths))
+}
+
+/// What a BERT reads of a batch.
+fn segment_inputs<B: TpBackend>(batch: &Batch, device: &B::Device) -> BertInputs<B> {
+    let shape = [batch.num_samples, batch.seq_length];
+    BertInputs {
+        tokens: input_tokens(batch, device),
+        token_types: whole_numbers(&segments(batch).token_types, shape, device),
+        visible: unpadded(batch),
     }
 }
 
 /// The batch's inputs, `[num_samples, seq_length]`.
 fn input_tokens<B: Backend>(batch: &Batch, device: &B::Device) -> Tensor<B, 2, Int> {
-    let tokens: Vec<i64> = batch.tokens.iter().map(|&token| i64::from(token)).collect();
-    Tensor::from_data(TensorData::new(tokens, [batch.num_samples, batch.seq_length]), device)
+    whole_numbers(&batch.tokens, [batch.num_samples, batch.seq_length], device)
+}
+
+fn whole_numbers<B: Backend>(
+    numbers: &[u32],
+    shape: [usize; 2],
+    device: &B::Device,
+) -> Tensor<B, 2, Int> {
+    let numbers: Vec<i64> = numbers.iter().map(|&number| i64::from(number)).collect();
+    Tensor::from_data(TensorData::new(numbers, shape), device)
 }

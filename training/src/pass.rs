@@ -11,6 +11,7 @@ use burn::tensor::{ElementConversion, Tensor};
 
 use crate::backend::{Recompute, TrainingBackend, with_gradient, with_gradients};
 use crate::data::Batch;
+use crate::losses::Losses;
 use crate::objective::Objective;
 use crate::optim::GradientBuffer;
 use crate::parallel::random::DropoutKey;
@@ -27,7 +28,7 @@ pub struct PassSettings {
     pub recompute: Recompute,
 }
 
-/// The batch's weighted sum of losses; its gradients times the loss scale go into `gradients`.
+/// The batch's weighted sum of losses, by part; its gradients times the loss scale go into `gradients`.
 ///
 /// A layer that runs again does so in the time of the backward pass.
 ///
@@ -41,18 +42,18 @@ pub fn forward_backward<B, M>(
     settings: &PassSettings,
     gradients: &mut GradientBuffer,
     timers: &mut StepTimers,
-) -> f64
+) -> Losses
 where
     B: TrainingBackend,
     M: Objective<B>,
 {
     let mut pass = Pass { model, batch, settings, gradients, timers };
-    let loss = match settings.recompute {
+    let losses = match settings.recompute {
         Recompute::None => pass.through_one_graph::<B>(),
         Recompute::Layer => pass.layer_by_layer::<B>(),
     };
     gradients.end_micro_batch();
-    loss
+    losses
 }
 
 /// A pass under way: what it goes through, and what it leaves.
@@ -65,22 +66,22 @@ struct Pass<'a, M> {
 }
 
 impl<M> Pass<'_, M> {
-    fn through_one_graph<B>(&mut self) -> f64
+    fn through_one_graph<B>(&mut self) -> Losses
     where
         B: TrainingBackend,
         M: Objective<B>,
     {
         let Self { model, batch, settings, gradients, timers } = self;
-        let (loss, value) = timers.run(Phase::Forward, || {
-            let loss = model.loss(batch, Some(&settings.dropout));
-            let value = number(&loss);
-            (loss, value)
+        let (loss, values) = timers.run(Phase::Forward, || {
+            let losses = model.losses(batch, Some(&settings.dropout));
+            let values = numbers(M::LOSSES, &losses);
+            (sum(losses), values)
         });
         timers.run(Phase::Backward, || gradients.backward(*model, scaled(loss, settings)));
-        value
+        values
     }
 
-    fn layer_by_layer<B>(&mut self) -> f64
+    fn layer_by_layer<B>(&mut self) -> Losses
     where
         B: TrainingBackend,
         M: Objective<B>,
@@ -89,17 +90,19 @@ impl<M> Pass<'_, M> {
         let model = *model;
         let dropout = Some(&settings.dropout);
         let forward = timers.start(Phase::Forward);
+        let visible = M::visible_keys(batch);
         let embedded = model.embed(batch, dropout);
         let mut inputs = Vec::with_capacity(model.layers().len());
         let mut hidden = embedded.clone().inner();
         for layer in model.layers() {
-            let output = M::layer_without_graph(layer, hidden.clone(), dropout);
+            let output = M::layer_without_graph(layer, hidden.clone(), &visible, dropout);
             inputs.push(std::mem::replace(&mut hidden, output));
         }
 
         let hidden = Tensor::<B, 3>::from_inner(hidden).require_grad();
-        let loss = model.head_loss(hidden.clone(), batch);
-        let value = number(&loss);
+        let losses = model.head_losses(hidden.clone(), batch, dropout);
+        let values = numbers(M::LOSSES, &losses);
+        let loss = sum(losses);
         timers.stop(forward);
 
         let backward = timers.start(Phase::Backward);
@@ -107,15 +110,16 @@ impl<M> Pass<'_, M> {
         let mut found = scaled(loss, settings).backward();
         let mut gradient =
             hidden.grad_remove(&mut found).expect("the loss depends on the last layer");
-        let tied = model.tied_weight();
-        let tied_gradient =
-            tied.grad_remove(&mut found).expect("the loss depends on the tied weight");
+        let tied = model.tied_weight().map(|tied| {
+            let gradient = tied.grad_remove(&mut found);
+            (tied, gradient.expect("the loss depends on the tied weight"))
+        });
         gradients.add_found(&[], model, found);
 
         for (index, layer) in model.layers().iter().enumerate().rev() {
             let input = inputs.pop().expect("one input for each layer");
             let input = Tensor::<B, 3>::from_inner(input).require_grad();
-            let output = M::layer(layer, input.clone(), dropout);
+            let output = M::layer(layer, input.clone(), &visible, dropout);
             let path = ["layers", &index.to_string()];
             gradients.lend(&path, layer);
             let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();
@@ -126,15 +130,27 @@ impl<M> Pass<'_, M> {
         // The tied weight's gradient of the loss is there before the embedding adds its own to it,
         // as in one graph.
         let embedded = (embedded, Tensor::from_inner(gradient));
-        let tied = (tied, Tensor::from_inner(tied_gradient));
-        gradients.backward(model, with_gradients(embedded, tied));
+        let rest = match tied {
+            Some((tied, gradient)) => {
+                with_gradients(embedded, (tied, Tensor::from_inner(gradient)))
+            }
+            None => with_gradient(embedded.0, embedded.1),
+        };
+        gradients.backward(model, rest);
         timers.stop(backward);
-        value
+        values
     }
 }
 
-fn number<B: AutodiffBackend>(loss: &Tensor<B, 1>) -> f64 {
-    loss.clone().inner().into_scalar().elem()
+fn numbers<B: AutodiffBackend>(names: &'static [&'static str], losses: &[Tensor<B, 1>]) -> Losses {
+    let values: Vec<f64> =
+        losses.iter().map(|loss| loss.clone().inner().into_scalar().elem()).collect();
+    Losses::new(names, &values)
+}
+
+/// The sum of the parts of a loss.
+fn sum<B: AutodiffBackend>(losses: Vec<Tensor<B, 1>>) -> Tensor<B, 1> {
+    losses.into_iter().reduce(|sum, loss| sum + loss).expect("a loss has at least one part")
 }
 
 fn scaled<B: AutodiffBackend>(loss: Tensor<B, 1>, settings: &PassSettings) -> Tensor<B, 1> {

@@ -4,6 +4,7 @@
 //! [`TrainConfig::validate`] is where a user's mistakes are found: before a weight is drawn, a
 //! thread started or a folder made. The rest of the crate reads the plan alone.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,14 @@ use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{Precision, Recompute};
 use crate::checkpoint::InitialWeights;
-use crate::config::{CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig};
+use crate::config::{
+    BertSection, CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig,
+};
 use crate::data::input::DataInputs;
 use crate::data::training_data::{DataRequest, TrainingData};
-use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, WeightedPath};
+use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, SampleForm, WeightedPath};
 use crate::faults::{FaultKind, Faults};
-use crate::model::Gpt2Config;
+use crate::model::{BertConfig, Gpt2Config};
 use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
 use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::state::{Injected, StepSettings};
@@ -111,6 +114,8 @@ pub struct TrainPlan {
     pub seed: u64,
     /// The model.
     pub architecture: Architecture,
+    /// What its samples look like.
+    pub form: SampleForm,
     /// The vocabulary of the data folder.
     pub tokenizer: TokenizerIdentity,
     /// The weights that a run begins with, where the seed does not draw them.
@@ -191,8 +196,7 @@ impl TrainConfig {
         let tokenizer = inputs.tokenizer().clone();
         let parallel = self.parallel.dims();
 
-        let ModelConfig::Gpt2(section) = &self.model;
-        let model = section.resolve(tokenizer.vocab_size, inputs.path())?;
+        let model = self.model.resolve(tokenizer.vocab_size, inputs.path())?;
         self.check(&model)?;
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, self.schedule.train_steps.get())?;
@@ -205,8 +209,9 @@ impl TrainConfig {
             }
             None => None,
         };
-        let data =
-            TrainingData::prepare(&inputs, &self.data, &self.request(model.seq_length), observer)?;
+        let form = self.sample_form()?;
+        let request = self.request(form, model.seq_length());
+        let data = TrainingData::prepare(&inputs, &self.data, &request, observer)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
         let sampler = |samples| BatchSampler { samples, micro_batch_size, global_batch_size };
@@ -222,7 +227,8 @@ impl TrainConfig {
             data: data.record,
             sources: data.sources,
             seed: self.seed,
-            architecture: Architecture::Gpt2(model),
+            architecture: model,
+            form,
             tokenizer,
             init_from,
             parallel,
@@ -250,12 +256,12 @@ impl TrainConfig {
 
     /// What can be checked without the data: that the values are possible, that the model splits
     /// over the ranks, and that the batch does.
-    pub(crate) fn check(&self, model: &Gpt2Config) -> Result<(), TrainError> {
+    pub(crate) fn check(&self, model: &Architecture) -> Result<(), TrainError> {
         let parallel = self.parallel.dims();
-        model.validate()?;
         model.check_tensor_parallel(parallel.tensor)?;
+        self.sample_form()?;
         self.check_batch(parallel.data)?;
-        self.check_length(model.seq_length)?;
+        self.check_length(model.seq_length())?;
         self.check_optimizer()?;
         self.check_loss_scale()?;
         self.check_checkpoints()?;
@@ -263,9 +269,21 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// What the samples of the model look like; refuses what only those of another one have.
+    pub(crate) fn sample_form(&self) -> Result<SampleForm, TrainError> {
+        match &self.model {
+            ModelConfig::Gpt2(_) => self.data.windows(),
+            ModelConfig::Bert(_) => self.data.sentence_pairs(),
+        }
+    }
+
     /// Every value with defaults filled in.
     fn resolved(&self) -> Value {
-        serde_json::to_value(self).expect("a configuration is plain data")
+        let mut config = self.clone();
+        if let ModelConfig::Bert(_) = &self.model {
+            config.data.masked_lm.get_or_insert_default();
+        }
+        serde_json::to_value(config).expect("a configuration is plain data")
     }
 
     /// Every copy of the model gets the same whole number of micro-batches.
@@ -400,7 +418,7 @@ impl TrainConfig {
     }
 
     /// What the run asks of its data.
-    fn request(&self, seq_length: usize) -> DataRequest {
+    fn request(&self, form: SampleForm, seq_length: usize) -> DataRequest {
         let global_batch_size = self.batch.global_batch_size.get() as u64;
         let validation = self.validation.as_ref().map(|config| {
             config
@@ -408,6 +426,7 @@ impl TrainConfig {
                 .map_or(u64::MAX, |batches| batches.get().saturating_mul(global_batch_size))
         });
         DataRequest {
+            form,
             seq_length,
             seed: self.seed,
             num_samples: self.schedule.train_steps.get() * global_batch_size, // checked before
@@ -416,11 +435,15 @@ impl TrainConfig {
     }
 }
 
-impl Gpt2Section {
+impl ModelConfig {
     /// The model's sizes with the tokenizer of the data at `data`, of `tokenizer_vocab_size` tokens.
-    fn resolve(&self, tokenizer_vocab_size: usize, data: &Path) -> Result<Gpt2Config, TrainError> {
+    fn resolve(
+        &self,
+        tokenizer_vocab_size: usize,
+        data: &Path,
+    ) -> Result<Architecture, TrainError> {
         if let Some(written) =
-            self.vocab_size.filter(|written| written.get() != tokenizer_vocab_size)
+            self.vocab_size().filter(|written| written.get() != tokenizer_vocab_size)
         {
             return Err(TrainError::VocabularyMismatch {
                 path: data.to_owned(),
@@ -431,6 +454,47 @@ impl Gpt2Section {
         Ok(self.with_vocab_size(tokenizer_vocab_size))
     }
 
+    /// The tokens of the vocabulary that are written down.
+    #[must_use]
+    pub fn vocab_size(&self) -> Option<NonZeroUsize> {
+        match self {
+            Self::Gpt2(section) => section.vocab_size,
+            Self::Bert(section) => section.vocab_size,
+        }
+    }
+
+    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    #[must_use]
+    pub fn with_vocab_size(&self, vocab_size: usize) -> Architecture {
+        match self {
+            Self::Gpt2(section) => Architecture::Gpt2(section.with_vocab_size(vocab_size)),
+            Self::Bert(section) => Architecture::Bert(section.with_vocab_size(vocab_size)),
+        }
+    }
+}
+
+impl BertSection {
+    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    #[must_use]
+    pub fn with_vocab_size(&self, vocab_size: usize) -> BertConfig {
+        BertConfig {
+            num_layers: self.num_layers.get(),
+            hidden_size: self.hidden_size.get(),
+            num_attention_heads: self.num_attention_heads.get(),
+            seq_length: self.seq_length.get(),
+            vocab_size,
+            ffn_hidden_size: self.ffn_hidden_size.map(std::num::NonZero::get),
+            hidden_dropout: self.hidden_dropout,
+            attention_dropout: self.attention_dropout,
+            activation: self.activation,
+            layer_norm_epsilon: self.layer_norm_epsilon,
+            init_std: self.init_std,
+            arrangement: self.arrangement,
+        }
+    }
+}
+
+impl Gpt2Section {
     /// The model's sizes with a vocabulary of `vocab_size` tokens.
     #[must_use]
     pub fn with_vocab_size(&self, vocab_size: usize) -> Gpt2Config {

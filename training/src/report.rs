@@ -12,6 +12,7 @@ use crate::plan::TrainPlan;
 use crate::state::{StepOutcome, TrainState};
 use crate::tensorboard::EventFile;
 use crate::timers::StepTimes;
+use crate::validation::Validation;
 
 /// Steps whose mean loss is a run's final loss: one batch alone is too noisy to compare runs by.
 pub const FINAL_STEPS: usize = 10;
@@ -173,6 +174,7 @@ impl RunLog {
         let step_metrics = StepMetrics {
             step,
             loss: outcome.loss,
+            losses: outcome.losses.several().collect(),
             grad_norm: outcome.grad_norm,
             learning_rate,
             weight_decay: plan.optimizer.weight_decay,
@@ -198,15 +200,18 @@ impl RunLog {
         &mut self,
         plan: &TrainPlan,
         step: u64,
-        (validation_loss, targets): (f64, u64),
+        taken: &Validation,
         elapsed: Duration,
     ) -> Result<(), TrainError> {
+        let (&(_, validation_loss), others) =
+            taken.losses.split_first().expect("a model has a validation loss");
         self.losses.push_validation(step, validation_loss);
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         let validation = ValidationMetrics {
             step,
             validation_loss,
-            targets,
+            others: others.iter().copied().collect(),
+            targets: taken.targets,
             tokens: step * plan.tokens_per_step(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
         };

@@ -22,7 +22,6 @@ use tracing::{info, warn};
 
 use self::record::{Difference, Origin, RunRecord};
 use crate::TrainError;
-use crate::architecture::Architecture;
 use crate::checkpoint::{
     CHECKPOINTS, Checkpoint, CheckpointError, InitRecord, Newest, RunCheckpoints, delete_all,
     read_json, step_folders, write_json,
@@ -411,8 +410,7 @@ fn of_this_run(checkpoint: &Checkpoint, plan: &TrainPlan) -> Result<(), TrainErr
             remedy: "move it away, or go on with the configuration and data that it was trained with",
         })
     };
-    let (Architecture::Gpt2(ours), theirs) = (&plan.architecture, checkpoint.model_config());
-    let differences = ours.differences(theirs);
+    let differences = plan.architecture.differences(checkpoint.architecture());
     if !differences.is_empty() {
         return Err(differs(format!("another model: {}", differences.join(", "))));
     }

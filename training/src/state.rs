@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use crate::TrainError;
 use crate::backend::{Recompute, TrainingBackend};
 use crate::data::Batch;
+use crate::losses::Losses;
 use crate::objective::Objective;
 use crate::optim::{AdamW, DynamicLossScaler, GradientBuffer, clip_coefficient, grad_norm};
 use crate::parallel::Rank;
-use crate::parallel::collective::sum_exactly;
 use crate::parallel::random::DropoutKey;
 use crate::parameter_walk::for_each_weight;
 use crate::parameters::ParameterSpec;
@@ -68,8 +68,11 @@ pub struct Injected {
 /// What one step measured, before it changed the weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepOutcome {
-    /// Mean loss over the scored targets of the global batch, in nats.
+    /// Mean loss over the scored targets of the global batch, in nats; where it has several parts,
+    /// the sum of their means.
     pub loss: f64,
+    /// The parts of the loss.
+    pub losses: Losses,
     /// Global norm of the gradient before clipping, without the loss scale.
     pub grad_norm: f64,
     /// What the loss was multiplied by, where it was scaled.
@@ -152,8 +155,8 @@ where
         rank: &Rank,
         timers: &mut StepTimers,
     ) -> Result<(Self, StepOutcome), TrainError> {
-        let loss = self.accumulate(micro_batches, settings, timers, || Ok(false))?;
-        self.update(loss.expect("nothing breaks it off"), settings, rank, timers)
+        let losses = self.accumulate(micro_batches, settings, timers, || Ok(false))?;
+        self.update(losses.expect("nothing breaks it off"), settings, rank, timers)
     }
 
     /// Takes the gradients of the next step's `micro_batches`, this copy's share of a global batch,
@@ -177,9 +180,12 @@ where
         settings: &StepSettings,
         timers: &mut StepTimers,
         mut breaks_off: impl FnMut() -> Result<bool, TrainError>,
-    ) -> Result<Option<f64>, TrainError> {
+    ) -> Result<Option<Losses>, TrainError> {
         self.gradients.begin();
-        let mut loss = if settings.injected.nan_loss { f64::NAN } else { 0.0 };
+        let mut losses = Losses::zero(M::LOSSES);
+        if settings.injected.nan_loss {
+            losses.spoil();
+        }
         let mut is_first = true;
         while let Some(batch) = timers.run(Phase::Data, || micro_batches.next()) {
             let is_later = !std::mem::take(&mut is_first);
@@ -194,9 +200,9 @@ where
                 recompute: settings.recompute,
             };
             // Divided by the scored targets of the whole global batch, so that the sum is its mean.
-            loss += forward_backward(&self.model, &batch, &pass, &mut self.gradients, timers);
+            losses.add(&forward_backward(&self.model, &batch, &pass, &mut self.gradients, timers));
         }
-        Ok(Some(loss))
+        Ok(Some(losses))
     }
 
     /// Ends the step whose gradients were accumulated: sums loss and gradients over the copies of
@@ -209,7 +215,7 @@ where
     /// When the ranks have come apart.
     pub fn update(
         mut self,
-        loss: f64,
+        losses: Losses,
         settings: &StepSettings,
         rank: &Rank,
         timers: &mut StepTimers,
@@ -218,7 +224,8 @@ where
         if settings.injected.inf_gradient {
             self.gradients.overflow();
         }
-        let [loss] = sum_exactly(rank.data_parallel.collective(), "loss", [loss])?;
+        let losses = losses.summed(rank.data_parallel.collective(), "loss")?;
+        let loss = losses.total();
         self.gradients.all_reduce(&rank.data_parallel)?;
         let loss_scale = self.loss_scaler.as_ref().map(DynamicLossScaler::scale);
         let scale = loss_scale.unwrap_or(1.0);
@@ -237,6 +244,6 @@ where
         }
         self.step += 1;
         timers.stop(running);
-        Ok((self, StepOutcome { loss, grad_norm, loss_scale, skipped }))
+        Ok((self, StepOutcome { loss, losses, grad_norm, loss_scale, skipped }))
     }
 }

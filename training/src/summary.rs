@@ -7,12 +7,12 @@
 use serde::Serialize;
 
 use crate::TrainError;
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, MASKED_SHARE};
 use crate::backend::cpu::head::CHUNK_ROWS;
 use crate::backend::{Precision, Recompute};
-use crate::config::{ModelConfig, TrainConfig};
-use crate::data::DataSourceSummary;
-use crate::model::Gpt2Config;
+use crate::config::TrainConfig;
+use crate::data::{DataSourceSummary, SampleForm};
+use crate::model::LayerConfig;
 use crate::parallel::ParallelDims;
 use crate::parameters::padded_vocab_size;
 use crate::plan::TrainPlan;
@@ -102,6 +102,17 @@ pub struct ParametersByPart {
     pub layers: u64,
     /// The layer norm after the last layer.
     pub final_norm: u64,
+    /// BERT's two segments; 0 for a GPT-2, and then not told of.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub token_types: u64,
+    /// BERT's heads: that of masked tokens, the pooler and that of the order of segments; 0 for a
+    /// GPT-2, whose head is the word embedding, and then not told of.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub heads: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Memory of one rank in bytes.
@@ -153,7 +164,9 @@ const NUMBER_BYTES: u64 = size_of::<f32>() as u64;
 
 /// What sizes follow from.
 struct Sizes<'a> {
-    model: &'a Gpt2Config,
+    model: &'a Architecture,
+    layers: LayerConfig,
+    form: SampleForm,
     parallel: ParallelDims,
     precision: Precision,
     recompute: Recompute,
@@ -172,12 +185,13 @@ impl TrainConfig {
     /// As [`validate`](Self::validate), where no data is needed to find the mistake;
     /// [`TrainError::NoVocabulary`].
     pub fn summary(&self) -> Result<PlanSummary, TrainError> {
-        let ModelConfig::Gpt2(section) = &self.model;
-        let vocab_size = section.vocab_size.ok_or(TrainError::NoVocabulary)?;
-        let model = section.with_vocab_size(vocab_size.get());
+        let vocab_size = self.model.vocab_size().ok_or(TrainError::NoVocabulary)?;
+        let model = self.model.with_vocab_size(vocab_size.get());
         self.check(&model)?;
         let sizes = Sizes {
             model: &model,
+            layers: model.layers(),
+            form: self.sample_form()?,
             parallel: self.parallel.dims(),
             precision: self.precision,
             recompute: self.recompute,
@@ -220,45 +234,47 @@ impl TrainPlan {
     }
 
     fn sizes(&self) -> Sizes<'_> {
-        let Architecture::Gpt2(model) = &self.architecture;
+        let model = &self.architecture;
         let samples_per_epoch = self.train.samples.samples().per_epoch();
         Sizes {
             model,
+            layers: model.layers(),
+            form: self.form,
             parallel: self.parallel,
             precision: self.precision,
             recompute: self.recompute,
             micro_batch_size: self.train.micro_batch_size,
             global_batch_size: self.train.global_batch_size,
             train_steps: self.train_steps,
-            tokens_per_epoch: Some(samples_per_epoch * model.seq_length as u64),
+            tokens_per_epoch: Some(samples_per_epoch * model.seq_length() as u64),
         }
     }
 }
 
 impl Sizes<'_> {
     fn summary(&self) -> PlanSummary {
-        let Self { model, parallel, precision, recompute, .. } = *self;
+        let Self { model, ref layers, parallel, precision, recompute, .. } = *self;
         let ranks = parallel.tensor;
         let parameters = model.num_parameters(ranks) as u64;
         let parameters_per_rank = self.parameters_per_rank();
-        let padded_vocab_size = padded_vocab_size(model.vocab_size, ranks) as u64;
-        let rows = self.rows();
+        let padded_vocab_size = padded_vocab_size(model.vocab_size(), ranks) as u64;
+        let scored_rows = self.scored_rows();
         let message_bytes = self.activation().saturating_mul(precision.bytes() as u64);
-        let all_reduces = if ranks > 1 { 4 * model.num_layers as u64 } else { 0 };
+        let all_reduces = if ranks > 1 { 4 * layers.num_layers as u64 } else { 0 };
         let gradient_bytes = NUMBER_BYTES * parameters_per_rank;
-        let tokens_per_step = (self.global_batch_size * model.seq_length) as u64;
+        let tokens_per_step = (self.global_batch_size * model.seq_length()) as u64;
         let tokens_total = tokens_per_step.saturating_mul(self.train_steps);
         let messages = self.messages();
         let micro_batches = self.micro_batches();
         let epochs_of =
             |tokens: u64| self.tokens_per_epoch.map(|epoch| tokens as f64 / epoch as f64);
-        let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token();
+        let flops_per_token = model.flops_per_token();
         PlanSummary {
             parameters,
             parameters_by_part: self.parameters_by_part(),
             parameters_per_rank,
             padded_vocab_size,
-            heads_per_rank: (model.num_attention_heads / ranks) as u64,
+            heads_per_rank: (layers.num_attention_heads / ranks) as u64,
             tensor_parallel_size: ranks as u64,
             data_parallel_size: parallel.data as u64,
             precision,
@@ -270,8 +286,8 @@ impl Sizes<'_> {
             messages_per_step: messages.iter().map(|it| it.calls).sum::<u64>() * micro_batches,
             message_bytes_per_step: messages.iter().map(|it| it.bytes).sum::<u64>() * micro_batches,
             messages_per_micro_batch: messages,
-            loss_exchange_numbers: rows,
-            gathered_logits_numbers: rows.saturating_mul(padded_vocab_size),
+            loss_exchange_numbers: scored_rows,
+            gathered_logits_numbers: scored_rows.saturating_mul(padded_vocab_size),
             gathered_logits_per_loss_number: padded_vocab_size,
             gradient_all_reduce_bytes_per_step: if parallel.data > 1 { gradient_bytes } else { 0 },
             grad_accumulation_steps: micro_batches,
@@ -286,17 +302,19 @@ impl Sizes<'_> {
     }
 
     fn parameters_by_part(&self) -> ParametersByPart {
-        let (ranks, layers) = (self.parallel.tensor, self.model.num_layers as u64);
+        let (ranks, layers) = (self.parallel.tensor, self.layers.num_layers as u64);
         let mut parts = ParametersByPart::default();
         for spec in self.model.parameters() {
             let path = spec.path.as_str();
             let part = match path {
                 path if path.starts_with("embedding.word") => &mut parts.embedding,
                 path if path.starts_with("embedding.position") => &mut parts.positions,
+                path if path.starts_with("embedding.token_type") => &mut parts.token_types,
                 path if path.starts_with("final_layernorm") => &mut parts.final_norm,
                 path if path.contains(".attention.") => &mut parts.attention_per_layer,
                 path if path.contains(".mlp.") => &mut parts.mlp_per_layer,
-                _ => &mut parts.norms_per_layer,
+                path if path.starts_with("layers.") => &mut parts.norms_per_layer,
+                _ => &mut parts.heads,
             };
             *part += spec.num_padded_elements(ranks) as u64;
         }
@@ -334,7 +352,7 @@ impl Sizes<'_> {
     /// Bytes of the vocabulary tables that the head holds: a gradient that is not yet added to the
     /// sum, and the weights rounded.
     fn passing_bytes(&self) -> u64 {
-        let table = NUMBER_BYTES * self.vocabulary_rows() * self.model.hidden_size as u64;
+        let table = NUMBER_BYTES * self.vocabulary_rows() * self.layers.hidden_size as u64;
         let gradients = u64::from(self.micro_batches() > 1);
         let rounded = u64::from(self.precision != Precision::F32);
         (gradients + rounded) * table
@@ -350,15 +368,16 @@ impl Sizes<'_> {
         if self.parallel.tensor == 1 {
             return Vec::new();
         }
-        let layers = self.model.num_layers as u64;
+        let layers = self.layers.num_layers as u64;
         let forward = match self.recompute {
             Recompute::None => layers,
             Recompute::Layer => 2 * layers,
         };
-        let activation =
-            |(name, calls)| (name, calls, self.activation(), self.precision.bytes() as u64);
+        let (activation, hidden) = (self.activation(), self.layers.hidden_size as u64);
+        let number_bytes = self.precision.bytes() as u64;
         // The loss takes the positions in chunks, and computes in f32.
-        let (rows, chunks) = (self.rows(), self.rows().div_ceil(CHUNK_ROWS as u64));
+        let rows = self.scored_rows();
+        let chunks = rows.div_ceil(CHUNK_ROWS as u64);
         let loss = |name| MessageTotal {
             name,
             calls: chunks,
@@ -366,17 +385,16 @@ impl Sizes<'_> {
             bytes: rows.saturating_mul(NUMBER_BYTES),
         };
         [
-            ("embedding.g", 1),
-            ("layer.attention.g", forward),
-            ("layer.mlp.g", forward),
-            ("layer.attention.f", layers),
-            ("layer.mlp.f", layers),
-            ("head.f", 1),
+            ("embedding.g", 1, activation),
+            ("layer.attention.g", forward, activation),
+            ("layer.mlp.g", forward, activation),
+            ("layer.attention.f", layers, activation),
+            ("layer.mlp.f", layers, activation),
+            ("head.f", 1, rows.saturating_mul(hidden)),
         ]
-        .map(activation)
-        .map(|(name, calls, numbers, bytes)| {
+        .map(|(name, calls, numbers)| {
             let numbers = numbers.saturating_mul(calls);
-            MessageTotal { name, calls, numbers, bytes: numbers.saturating_mul(bytes) }
+            MessageTotal { name, calls, numbers, bytes: numbers.saturating_mul(number_bytes) }
         })
         .into_iter()
         .chain(["loss.max", "loss.target", "loss.sum"].map(loss))
@@ -385,18 +403,29 @@ impl Sizes<'_> {
 
     /// Tokens of a micro-batch.
     fn rows(&self) -> u64 {
-        (self.micro_batch_size as u64).saturating_mul(self.model.seq_length as u64)
+        (self.micro_batch_size as u64).saturating_mul(self.model.seq_length() as u64)
+    }
+
+    /// Tokens of a micro-batch that are scored: all of them, or the share that is masked, which full
+    /// samples come to and shorter ones remain below.
+    fn scored_rows(&self) -> u64 {
+        let share = match (self.model, self.form) {
+            (Architecture::Gpt2(_), _) => return self.rows(),
+            (Architecture::Bert(_), SampleForm::SentencePairs(masked)) => masked.mask_prob,
+            (Architecture::Bert(_), SampleForm::Windows) => MASKED_SHARE,
+        };
+        (self.rows() as f64 * share).ceil() as u64
     }
 
     /// Numbers of one activation of a micro-batch.
     fn activation(&self) -> u64 {
-        self.rows().saturating_mul(self.model.hidden_size as u64)
+        self.rows().saturating_mul(self.layers.hidden_size as u64)
     }
 
     /// Rows of the vocabulary that a rank holds.
     fn vocabulary_rows(&self) -> u64 {
         let ranks = self.parallel.tensor;
-        (padded_vocab_size(self.model.vocab_size, ranks) / ranks) as u64
+        (padded_vocab_size(self.model.vocab_size(), ranks) / ranks) as u64
     }
 
     /// Parameters that each rank holds, padded rows of the vocabulary included.
@@ -415,10 +444,11 @@ impl Sizes<'_> {
     /// parameters was 1.0 to 1.2 times this in `f32`, 1.4 times in `bf16`, whose kernels widen what
     /// they read, and with recomputation up to 2.5 times the little that is left.
     fn activation_bytes(&self) -> [u64; 2] {
-        let (layer, layers) = (self.layer_numbers(), self.model.num_layers as u64);
+        let (layer, layers) = (self.layer_numbers(), self.layers.num_layers as u64);
         let activation = self.activation();
         let around = activation.saturating_mul(4);
-        let logits = self.rows().min(CHUNK_ROWS as u64).saturating_mul(self.vocabulary_rows());
+        let logits =
+            self.scored_rows().min(CHUNK_ROWS as u64).saturating_mul(self.vocabulary_rows());
         let kept = layer.saturating_mul(layers);
         let recomputed = activation.saturating_mul(layers).saturating_add(layer);
         [kept, recomputed].map(|numbers| {
@@ -432,9 +462,9 @@ impl Sizes<'_> {
     /// share of query, key, value, context, and of the MLP's units before and after GELU; and two
     /// numbers for each row of attention probabilities, which are computed again.
     fn layer_numbers(&self) -> u64 {
-        let Self { model, parallel, .. } = self;
+        let Self { layers, parallel, .. } = self;
         let (rows, activation) = (self.rows(), self.activation());
-        let numbers_of_row = 2 * (model.ffn_size() + model.num_attention_heads) as u64;
+        let numbers_of_row = 2 * (layers.ffn_hidden_size + layers.num_attention_heads) as u64;
         let split =
             activation.saturating_mul(4).saturating_add(rows.saturating_mul(numbers_of_row));
         activation.saturating_mul(4).saturating_add(split / parallel.tensor as u64)

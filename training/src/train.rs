@@ -19,7 +19,7 @@ use crate::collective_trace::CollectiveTrace;
 use crate::diagnosis;
 use crate::error::NonFinite;
 use crate::metrics::{MetricsLog, SampleLog};
-use crate::model::Gpt2;
+use crate::model::{Bert, Gpt2};
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, DynamicLossScaler, Moments};
 use crate::parallel::{
@@ -69,31 +69,55 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
         },
     };
     let reports = launch_watched(plan.parallel, &watch, |rank| {
-        let Architecture::Gpt2(_) = &plan.architecture;
-        let state = gpt2_state(plan, resumed, &rank.tensor_parallel)?;
-        let saves = Saves::new(resumed, run.init_from.as_ref(), &tokenizer);
-        let log = RunLog::open(plan, state.step, rank.is_main(), started)?;
-        train_rank(plan, state, saves, log, trace.as_ref(), &rank, observer)
+        let run = RankRun {
+            plan,
+            saves: Saves::new(resumed, run.init_from.as_ref(), &tokenizer),
+            log: RunLog::open(plan, resumed.map_or(0, Checkpoint::step), rank.is_main(), started)?,
+            trace: trace.as_ref(),
+            rank: &rank,
+            observer,
+        };
+        let seed = KeyedInit { seed: plan.seed };
+        let source = source(plan, resumed, &seed);
+        let (group, device) = (&rank.tensor_parallel, Default::default());
+        match &plan.architecture {
+            Architecture::Gpt2(config) => {
+                let model = Gpt2::<CpuAutodiff>::init(config, source, group, &device)?;
+                let model = model.with_precision(plan.precision);
+                train_rank(run, begin(plan, resumed, model, group)?)
+            }
+            Architecture::Bert(config) => {
+                let model = Bert::<CpuAutodiff>::init(config, source, group, &device)?;
+                let model = model.with_precision(plan.precision);
+                train_rank(run, begin(plan, resumed, model, group)?)
+            }
+        }
     });
     observer.finish();
     Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
 }
 
+/// What one rank trains with, beside the state.
+struct RankRun<'a> {
+    plan: &'a TrainPlan,
+    saves: Saves<'a>,
+    log: RunLog,
+    trace: Option<&'a CollectiveTrace>,
+    rank: &'a Rank,
+    observer: &'a dyn Observer,
+}
+
 /// The loop, as one rank runs it.
 fn train_rank<B, M>(
-    plan: &TrainPlan,
+    run: RankRun<'_>,
     mut state: TrainState<B, M>,
-    mut saves: Saves<'_>,
-    mut log: RunLog,
-    trace: Option<&CollectiveTrace>,
-    rank: &Rank,
-    observer: &dyn Observer,
 ) -> Result<TrainReport, TrainError>
 where
     B: TrainingBackend,
     M: Objective<B>,
     M::InnerModule: Scored<B::InnerBackend>,
 {
+    let RankRun { plan, mut saves, mut log, trace, rank, observer } = run;
     if rank.is_main() {
         observer.skip(state.step);
     }
@@ -180,12 +204,12 @@ where
     let started = Instant::now();
     let stop_requested = || observer.stop_requested();
     let taken = validation_loss(&state.model.valid(), validation, rank, stop_requested)?;
-    let Some((loss, targets)) = taken else { return Ok(false) };
+    let Some(taken) = taken else { return Ok(false) };
     // The same bits on every rank, and so the same decision.
-    if !loss.is_finite() {
+    if let Some(&(_, loss)) = taken.losses.iter().find(|(_, loss)| !loss.is_finite()) {
         return Err(diagnosis::end_of_run(plan, state, NonFinite::Validation { loss }, rank));
     }
-    log.validation(plan, step, (loss, targets), started.elapsed())?;
+    log.validation(plan, step, &taken, started.elapsed())?;
     Ok(true)
 }
 
@@ -212,22 +236,27 @@ fn finished(
     })
 }
 
-/// A GPT-2 before its first step, or as `resumed` holds it.
-fn gpt2_state(
-    plan: &TrainPlan,
-    resumed: Option<&Checkpoint>,
-    group: &TensorParallelGroup,
-) -> Result<TrainState<CpuAutodiff, Gpt2<CpuAutodiff>>, TrainError> {
-    let Architecture::Gpt2(config) = &plan.architecture;
-    let seed = KeyedInit { seed: plan.seed };
-    let source: &dyn ParameterSource = match (resumed, &plan.init_from) {
+/// Where the weights of a run come from: `resumed`, the weights that it begins with, or `seed`.
+fn source<'a>(
+    plan: &'a TrainPlan,
+    resumed: Option<&'a Checkpoint>,
+    seed: &'a KeyedInit,
+) -> &'a dyn ParameterSource {
+    match (resumed, &plan.init_from) {
         (Some(checkpoint), _) => checkpoint,
         (None, Some(weights)) => &**weights,
-        (None, None) => &seed,
-    };
-    let model = Gpt2::init(config, source, group, &Default::default())?;
-    let model = model.with_precision(plan.precision);
-    let specs = config.parameters();
+        (None, None) => seed,
+    }
+}
+
+/// The state of `model` before its first step, or as `resumed` holds it.
+fn begin<B: TrainingBackend, M: Objective<B>>(
+    plan: &TrainPlan,
+    resumed: Option<&Checkpoint>,
+    model: M,
+    group: &TensorParallelGroup,
+) -> Result<TrainState<B, M>, TrainError> {
+    let specs = plan.architecture.parameters();
     let (rank, size) = (group.rank(), group.size());
     let done = resumed.map(Checkpoint::state).transpose()?;
     let moments = match resumed {

@@ -6,11 +6,20 @@ use burn::tensor::backend::Backend;
 use crate::TrainError;
 use crate::objective::Scored;
 use crate::parallel::Rank;
-use crate::parallel::collective::sum_exactly;
+use crate::parallel::collective::sum_all_exactly;
 use crate::plan::ValidationPlan;
 
-/// Mean loss per target in nats, and the number of targets; `None` where `stop_requested` said so
-/// on any rank before the last batch.
+/// What a validation measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// Mean loss per target in nats, by name; the first is the one that runs are compared by. 0
+    /// where there were no targets.
+    pub losses: Vec<(&'static str, f64)>,
+    /// Targets of the first.
+    pub targets: u64,
+}
+
+/// The validation's losses; `None` where `stop_requested` said so on any rank before the last batch.
 ///
 /// The samples are the same at each validation. Losses are `f32` per target and added in `f64` in a
 /// fixed order, over the copies of the model too: every rank gets the same bits. Before each batch
@@ -24,20 +33,23 @@ pub fn validation_loss<B: Backend, M: Scored<B>>(
     plan: &ValidationPlan,
     rank: &Rank,
     stop_requested: impl Fn() -> bool,
-) -> Result<Option<(f64, u64)>, TrainError> {
+) -> Result<Option<Validation>, TrainError> {
     let group = &rank.data_parallel;
-    let (mut total, mut targets) = (0.0, 0.0);
+    // Of each loss its total and its targets, side by side.
+    let mut sums = vec![0.0; 2 * M::LOSSES.len()];
     let mut batches = plan.batches.batches(0, plan.num_samples, group.share(plan.num_samples));
     for _ in 0..plan.rounds(group.size()) {
         if rank.any("stop", stop_requested())? {
             return Ok(None);
         }
         let Some(batch) = batches.next() else { continue };
-        let losses = model.token_losses(&batch?);
-        total += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
-        targets += losses.len() as f64;
+        for (sums, scored) in sums.chunks_exact_mut(2).zip(model.score(&batch?)) {
+            sums[0] += scored.total;
+            sums[1] += scored.targets as f64;
+        }
     }
-    let sums = sum_exactly(group.collective(), "validation", [total, targets])?;
-    let [total, targets] = sums;
-    Ok(Some((total / targets, targets as u64)))
+    let sums = sum_all_exactly(group.collective(), "validation", &sums)?;
+    let mean = |sums: &[f64]| if sums[1] > 0.0 { sums[0] / sums[1] } else { 0.0 };
+    let losses = M::LOSSES.iter().copied().zip(sums.chunks_exact(2).map(mean)).collect();
+    Ok(Some(Validation { losses, targets: sums[1] as u64 }))
 }

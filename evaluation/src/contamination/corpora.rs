@@ -10,8 +10,9 @@ use corpus::shard::ShardReader;
 use corpus::test_set::source_of;
 use corpus::tokenizer::Tokenizer;
 use corpus::{CorpusError, DataFolder, MANIFEST, Observer};
+use tracing::warn;
 
-use super::plan::ContaminationPlan;
+use super::plan::{ContaminationPlan, DEFAULT_TEXT_KEY};
 use crate::error::EvalError;
 
 /// Something that test sets are looked for in.
@@ -73,6 +74,13 @@ impl Corpus {
         if path.join(MANIFEST).is_file() {
             let folder = DataFolder::open(path)?;
             let (shard, tokenizer) = (folder.shard()?, folder.tokenizer()?);
+            if plan.text_key != DEFAULT_TEXT_KEY {
+                warn!(
+                    "{}: --text-key {} is of no account there: a data folder has tokens, and no keys",
+                    path.display(),
+                    plan.text_key
+                );
+            }
             return Ok(Self::Folder(TokenCorpus { folder, shard, tokenizer }));
         }
         if is_bare_shard(path) {

@@ -13,6 +13,9 @@ pub const NAME: &str = "contamination";
 /// The words of an n-gram by which the paper measures overlap.
 const PAPER_NGRAM_WORDS: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
+/// Where records have their text, unless it is said otherwise.
+pub(super) const DEFAULT_TEXT_KEY: &str = "text";
+
 /// Most words of an n-gram: beyond, a match is one of whole passages.
 pub const MAX_NGRAM_WORDS: usize = 100;
 
@@ -49,7 +52,7 @@ impl ContaminationPlan {
             corpora,
             sources: Vec::new(),
             ngram_words: vec![PAPER_NGRAM_WORDS],
-            text_key: "text".to_owned(),
+            text_key: DEFAULT_TEXT_KEY.to_owned(),
             read_policy: ReadPolicy::default(),
         }
     }

@@ -237,7 +237,15 @@ pub(super) struct SizeSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paper: Option<String>,
     /// `[size.model.…]`
-    pub(super) model: ModelConfig,
+    pub(super) model: SizeModel,
+}
+
+/// What a size is: the tables of the paper that are reproduced are those of GPT-2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SizeModel {
+    /// `[size.model.gpt2]`
+    Gpt2(Gpt2Section),
 }
 
 /// `[limits]`: beyond these a reproduction is not begun.
@@ -390,7 +398,7 @@ impl ReproduceConfig {
             checkpoint,
             logging,
         } = self.train.clone();
-        let model = size.model.clone();
+        let model = ModelConfig::Gpt2(size.gpt2().clone());
         TrainConfig {
             seed,
             precision,
@@ -427,6 +435,7 @@ impl ReproduceConfig {
             sources: if sources.is_empty() { vec![machine_source()] } else { sources },
             model: ModelFamily::Gpt2,
             tokenizer,
+            sequences: None,
             on_bad_line,
             on_bad_file,
             exact_duplicates,
@@ -458,7 +467,7 @@ fn machine_source() -> SourceConfig {
 impl SizeSection {
     /// The model's sizes.
     pub(super) fn gpt2(&self) -> &Gpt2Section {
-        let ModelConfig::Gpt2(section) = &self.model;
+        let SizeModel::Gpt2(section) = &self.model;
         section
     }
 
@@ -468,7 +477,7 @@ impl SizeSection {
     }
 
     fn gpt2_mut(&mut self) -> &mut Gpt2Section {
-        let ModelConfig::Gpt2(section) = &mut self.model;
+        let SizeModel::Gpt2(section) = &mut self.model;
         section
     }
 }

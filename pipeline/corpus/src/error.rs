@@ -248,6 +248,21 @@ pub enum CorpusError {
         problem: &'static str,
     },
 
+    /// A folder or file of RACE that is not in its form.
+    #[error(
+        "{}{}: {problem}",
+        path.display(),
+        line.map_or_else(String::new, |line| format!(":{line}"))
+    )]
+    Race {
+        /// The folder or file.
+        path: PathBuf,
+        /// The line, from 1; `None` where all of it is meant.
+        line: Option<u64>,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+
     /// The observer asked for the work to stop.
     #[error("stopped before the work was done")]
     Stopped,

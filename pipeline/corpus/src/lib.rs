@@ -9,15 +9,16 @@
 //! 1. [`reader`] finds the documents in JSONL files and text trees, in an order that is part of
 //!    every result. A [`Document`] is a text and its [`Provenance`], so that each later verdict can
 //!    name a line of a file.
-//! 2. [`tokenizer`] turns text into tokens: GPT-2's byte-level BPE, or what a `tokenizer.json`
-//!    describes.
+//! 2. [`tokenizer`] turns text into tokens: GPT-2's byte-level BPE, BERT's WordPiece, or what a
+//!    `tokenizer.json` describes; for BERT, [`sentences()`] cuts it first.
 //! 3. [`shard`] stores tokens in Megatron-LM's format and reads them back through a memory map.
 //! 4. [`DataFolder`] puts a shard together with its manifest, its report and the fate of every
 //!    document; [`verify()`] holds it, or a foreign shard, against all that is known of it, and
 //!    [`merge()`] makes one of several.
 //!
 //! Beside the road stand a [`test_set`] and the [n-grams](ngram) by which it is compared with a
-//! corpus, the [`Observer`] that long work reports to, and what the [`machine`] gives it.
+//! corpus, the questions of [`race`], the [`Observer`] that long work reports to, and what the
+//! [`machine`] gives it.
 //!
 //! # A shard, byte by byte
 //!
@@ -53,7 +54,9 @@ mod merge;
 pub mod ngram;
 mod observer;
 mod pending_file;
+pub mod race;
 pub mod reader;
+mod sentences;
 pub mod shard;
 pub mod test_set;
 pub mod tokenizer;
@@ -63,7 +66,7 @@ mod word_hash;
 pub use byte_classes::ByteClasses;
 pub use data_folder::{
     DataFolder, DataFolderWriter, DataManifest, Existing, MANIFEST, PROVENANCE, REMOVED, REPORT,
-    SHARD, SourceSpan, TokenizerIdentity, Workplace,
+    SHARD, Sequences, SourceSpan, TokenizerIdentity, Workplace,
 };
 pub use document::{Document, Provenance, TokenId};
 pub use error::CorpusError;
@@ -72,5 +75,6 @@ pub use merge::merge;
 pub use ngram::{NGram, NormalizedText};
 pub use observer::{Observer, Silent, Unit};
 pub use pending_file::{FilePrefix, FileSummary, PendingFile, sync_folder};
+pub use sentences::sentences;
 pub use verify::{ShardCheck, shards_at, verify};
 pub use word_hash::{hash_ascii_word, hash_lower_case_word};

@@ -25,9 +25,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use corpus::Existing;
 use corpus::reader::{ModelFamily, OnBadFile, OnBadLine, ReadPolicy, SourceConfig, SourceFormat};
 use corpus::tokenizer::{self, Tokenizer};
+use corpus::{Existing, Sequences};
 use serde::{Deserialize, Serialize};
 
 use crate::decontaminate::DecontaminationConfig;
@@ -47,9 +47,14 @@ pub struct CurationConfig {
     /// names it are left out.
     #[serde(default = "gpt2_family")]
     pub model: ModelFamily,
-    /// Tokenizer of the shards and of `min_tokens`: `gpt2`, or the path of a `tokenizer.json`.
+    /// Tokenizer of the shards and of `min_tokens`: `gpt2`, `bert`, or the path of a
+    /// `tokenizer.json`.
     #[serde(default = "gpt2")]
     pub tokenizer: String,
+    /// What a sequence of the shard is: `documents`, for GPT-2, or `sentences`, for BERT. Where it
+    /// is not given, sentences for the tokenizer `bert`, and documents for every other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<Sequences>,
     /// What to do with a record that cannot be read: `fail`, `skip` or `replace`.
     #[serde(default)]
     pub on_bad_line: OnBadLine,
@@ -145,6 +150,8 @@ pub struct CurationPlan {
     pub read_policy: ReadPolicy,
     /// Tokenizer of the shards.
     pub tokenizer: Arc<dyn Tokenizer>,
+    /// What a sequence of the shard is.
+    pub sequences: Sequences,
     /// What mends wrongly decoded text.
     pub unicode_repair: Option<UnicodeRepair>,
     /// The languages that stay.
@@ -175,6 +182,7 @@ impl CurationConfig {
             sources,
             model: gpt2_family(),
             tokenizer: gpt2(),
+            sequences: None,
             on_bad_line: OnBadLine::default(),
             on_bad_file: OnBadFile::default(),
             exact_duplicates: true,
@@ -242,6 +250,20 @@ impl CurationConfig {
         }
         let near_duplicates =
             self.near_duplicates.as_ref().map(NearDuplicatesConfig::rule).transpose()?;
+        let tokenizer = tokenizer::open(&self.tokenizer)?;
+        let sequences = self.sequences.unwrap_or(match tokenizer.name() {
+            "bert" => Sequences::Sentences,
+            _ => Sequences::Documents,
+        });
+        if self.model == ModelFamily::Bert && sequences == Sequences::Documents {
+            tracing::warn!(
+                "model = \"bert\", and a sequence of the shard will be a document, as GPT-2 is \
+                 trained on: set tokenizer = \"bert\", or sequences = \"sentences\""
+            );
+        }
+        if sequences == Sequences::Sentences {
+            tokenizer.masked_vocabulary()?; // nobody else trains on sentences
+        }
         Ok(CurationPlan {
             sources,
             excluded_sources,
@@ -249,7 +271,8 @@ impl CurationConfig {
                 on_bad_line: self.on_bad_line,
                 on_bad_file: self.on_bad_file,
             },
-            tokenizer: tokenizer::open(&self.tokenizer)?,
+            tokenizer,
+            sequences,
             unicode_repair: self.unicode_repair.as_ref().map(UnicodeRepair::new).transpose()?,
             language: self.language.as_ref().map(LanguageFilter::new).transpose()?,
             min_tokens: self.length.as_ref().map(|length| length.min_tokens),

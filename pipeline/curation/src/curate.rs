@@ -133,7 +133,7 @@ fn make(
     }
 
     // 5. Write what is left as tokens.
-    let (shard, cuts) = tokenize(plan.tokenizer.as_ref(), &documents, &outcomes, run)?;
+    let (shard, cuts) = tokenize(plan, &documents, &outcomes, run)?;
 
     // 6. Write what became of every document, and last the manifest, which makes the folder whole.
     let made =

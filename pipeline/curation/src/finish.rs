@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use corpus::shard::{ShardReader, ShardSummary};
-use corpus::{DataFolder, DataManifest, REPORT, SHARD, SourceSpan};
+use corpus::{DataFolder, DataManifest, REPORT, SHARD, Sequences, SourceSpan};
 
 use crate::curate::config_value;
 use crate::decontaminate::{ContaminationReport, Decontamination};
@@ -96,6 +96,8 @@ impl Made<'_> {
             rejected: self.input.rejected.clone(),
             repaired: self.input.replaced.clone(),
             tokens: self.shard.tokens,
+            sentences: (self.plan.sequences == Sequences::Sentences)
+                .then_some(self.shard.sequences),
             bytes_in: self.input.bytes,
             seconds: started.elapsed().as_secs_f64(),
             peak_rss_bytes: corpus::machine::peak_rss_bytes(),
@@ -160,7 +162,8 @@ impl Made<'_> {
     }
 
     fn manifest(&self, report: &CurationReport) -> DataManifest {
-        let mut manifest = DataManifest::new(self.plan.tokenizer.as_ref(), &self.shard);
+        let mut manifest = DataManifest::new(self.plan.tokenizer.as_ref(), &self.shard)
+            .with_sequences(self.plan.sequences, &self.shard);
         manifest.sources = self.plan.sources.clone();
         manifest.spans = self.spans(report);
         manifest.config = config_value(self.plan);

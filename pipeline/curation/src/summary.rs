@@ -1,7 +1,7 @@
 //! What a plan amounts to before a document is read: files, tokenizer, steps, test sets.
 
 use corpus::reader::{OnBadFile, OnBadLine, SourceFormat, Sources};
-use corpus::{Silent, TokenizerIdentity};
+use corpus::{Sequences, Silent, TokenizerIdentity};
 use serde::Serialize;
 
 use crate::decontaminate::{Decontamination, OverlapReport, Rule};
@@ -26,6 +26,8 @@ pub struct PlanSummary {
     pub on_bad_file: OnBadFile,
     /// The tokenizer, with its vocabulary.
     pub tokenizer: TokenizerIdentity,
+    /// What a sequence of the shard is.
+    pub sequences: Sequences,
     /// Whether wrongly decoded text is mended.
     pub unicode_repair: bool,
     /// The languages that stay; `None` where all do.
@@ -140,6 +142,7 @@ impl CurationPlan {
             on_bad_line: self.read_policy.on_bad_line,
             on_bad_file: self.read_policy.on_bad_file,
             tokenizer: TokenizerIdentity::of(self.tokenizer.as_ref()),
+            sequences: self.sequences,
             unicode_repair: self.unicode_repair.is_some(),
             language: self.config.language.clone(),
             exact_duplicates: self.exact_duplicates,

@@ -9,17 +9,17 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use corpus::shard::{ShardBlock, ShardCheckpoint, ShardPaths, ShardSummary, ShardWriter};
-use corpus::tokenizer::{EncodeScratch, Tokenizer};
-use corpus::{SHARD, Unit};
+use corpus::tokenizer::{EncodeScratch, Encoded, Tokenizer};
+use corpus::{SHARD, Sequences, Unit};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::CurationError;
-use crate::documents::{Documents, StoredBatch};
+use crate::documents::{Documents, StoredBatch, StoredDocument};
 use crate::near_duplicates::kept_rows;
 use crate::outcomes::Outcomes;
 use crate::run::Run;
 use crate::stop::stop_if_asked;
+use crate::{CurationError, CurationPlan};
 
 /// Name of the stage.
 const STAGE: &str = "tokenize";
@@ -53,12 +53,13 @@ pub(crate) struct WordCuts {
 
 /// Writes the shard of all kept documents into the stage folder.
 pub(crate) fn tokenize(
-    tokenizer: &dyn Tokenizer,
+    plan: &CurationPlan,
     documents: &Documents,
     outcomes: &Outcomes,
     run: &mut Run<'_>,
 ) -> Result<(ShardSummary, WordCuts), CurationError> {
     run.observer.begin(STAGE, Some(u64::from(outcomes.num_kept())), Unit::Documents);
+    let tokenizer = &*plan.tokenizer;
     let (mut writer, mut done, first_segment) =
         match ShardInProgress::open(tokenizer, outcomes, run)? {
             ShardInProgress::Finished(summary, cuts) => {
@@ -70,7 +71,7 @@ pub(crate) fn tokenize(
         };
     run.observer.skip(done.checkpoint.documents);
     for segment in first_segment..documents.num_segments() {
-        let encoder = SegmentEncoder { tokenizer, outcomes, run };
+        let encoder = SegmentEncoder { tokenizer, sequences: plan.sequences, outcomes, run };
         let cuts = encoder.encode(documents, segment, &mut writer)?;
         done.cuts.add(&cuts);
         done.checkpoint = writer.checkpoint()?;
@@ -150,6 +151,7 @@ impl ShardInProgress {
 /// Encodes the kept documents of a segment.
 struct SegmentEncoder<'e, 'r> {
     tokenizer: &'e dyn Tokenizer,
+    sequences: Sequences,
     outcomes: &'e Outcomes,
     run: &'e Run<'r>,
 }
@@ -209,29 +211,81 @@ impl SegmentEncoder<'_, '_> {
         for &(batch, start, row) in places {
             stop_if_asked(self.run.observer)?;
             let document = batch.document(row);
-            if let Some(tokens) = document.tokens {
-                block.push_tokens(tokens);
-            } else {
-                let mut push = |tokens: &[u32]| {
-                    block.push_tokens(tokens);
-                    if self.run.observer.stop_requested() {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                };
-                let encoded = self.tokenizer.encode_to(document.text, &mut scratch, &mut push)?;
-                stop_if_asked(self.run.observer)?;
-                cuts.add(&WordCuts {
-                    number: encoded.cut_words as u64,
-                    documents: u64::from(encoded.cut_words > 0),
-                    first: encoded.first_cut.map(|place| (start + row as u32, place as u64)),
-                });
-            }
-            block.push_tokens(&[self.tokenizer.eod()]);
-            block.end_document();
+            let encoded = match self.sequences {
+                Sequences::Documents => self.encode_whole(&document, &mut scratch, &mut block)?,
+                Sequences::Sentences => {
+                    self.encode_sentences(document.text, &mut scratch, &mut block)?
+                }
+            };
+            cuts.add(&WordCuts {
+                number: encoded.cut_words as u64,
+                documents: u64::from(encoded.cut_words > 0),
+                first: encoded.first_cut.map(|place| (start + row as u32, place as u64)),
+            });
         }
         Ok((block, cuts))
+    }
+
+    /// A document of one sequence, with the token that ends it.
+    fn encode_whole(
+        &self,
+        document: &StoredDocument<'_>,
+        scratch: &mut EncodeScratch,
+        block: &mut ShardBlock,
+    ) -> Result<Encoded, CurationError> {
+        let encoded = match document.tokens {
+            Some(tokens) => {
+                block.push_tokens(tokens);
+                Encoded::default()
+            }
+            None => self.encode_text(document.text, scratch, block)?,
+        };
+        block.push_tokens(&[self.tokenizer.eod()]);
+        block.end_document();
+        Ok(encoded)
+    }
+
+    /// A document with a sequence for each sentence; sentences without a token, such as one of
+    /// control characters, are none.
+    fn encode_sentences(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        block: &mut ShardBlock,
+    ) -> Result<Encoded, CurationError> {
+        let mut all = Encoded::default();
+        for sentence in corpus::sentences(text) {
+            let encoded = self.encode_text(sentence, scratch, block)?;
+            if encoded.tokens > 0 {
+                block.end_sequence();
+            }
+            let start = sentence.as_ptr() as usize - text.as_ptr() as usize;
+            all.tokens += encoded.tokens;
+            all.cut_words += encoded.cut_words;
+            all.first_cut = all.first_cut.or(encoded.first_cut.map(|place| start + place));
+        }
+        block.end_document_of_sequences();
+        Ok(all)
+    }
+
+    /// Appends the tokens of `text` to the sequence at hand.
+    fn encode_text(
+        &self,
+        text: &str,
+        scratch: &mut EncodeScratch,
+        block: &mut ShardBlock,
+    ) -> Result<Encoded, CurationError> {
+        let mut push = |tokens: &[u32]| {
+            block.push_tokens(tokens);
+            if self.run.observer.stop_requested() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let encoded = self.tokenizer.encode_to(text, scratch, &mut push)?;
+        stop_if_asked(self.run.observer)?;
+        Ok(encoded)
     }
 }
 

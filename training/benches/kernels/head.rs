@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<Operation> {
     let targets = Targets::new(&tokens, &vec![1.0 / positions as f32; positions]);
     vec![Operation::new(
         "head and loss",
-        with_backward(&inputs, move |(hidden, table)| head.loss(hidden, table, &targets)),
+        with_backward(&inputs, move |(hidden, table)| head.loss(hidden, table, None, &targets)),
         with_backward(&inputs, move |(hidden, table)| {
             let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
             let targets = TensorData::new(tokens, [positions, 1]);

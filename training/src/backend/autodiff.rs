@@ -165,6 +165,7 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
     fn head_loss(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
@@ -172,27 +173,45 @@ impl<B: TpKernels, C: CheckpointStrategy> TpBackend for Autodiff<B, C> {
         let extras = HeadExtras {
             hidden_gradient: hidden.is_tracked(),
             weight_gradient: weight.is_tracked(),
+            bias_gradient: bias.as_ref().is_some_and(|bias| bias.is_tracked()),
             predictions: false,
         };
         let precisions = [&hidden, &weight].map(|input| Precision::of(input.primitive.dtype()));
-        let head = B::head(hidden.primitive, weight.primitive, targets, vocabulary, group, extras);
-        match HeadLoss.prepare::<C>([hidden.node, weight.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => {
-                let gradients = [head.hidden_gradient, head.weight_gradient];
-                prep.finish((gradients, precisions), head.loss)
+        let (nodes, bias_node) =
+            ([hidden.node, weight.node], bias.as_ref().map(|it| it.node.clone()));
+        let bias = bias.map(|bias| bias.primitive);
+        let (hidden, weight) = (hidden.primitive, weight.primitive);
+        let head = B::head(hidden, weight, bias, targets, vocabulary, group, extras);
+        let saved = HeadState {
+            gradients: [head.hidden_gradient, head.weight_gradient, head.bias_gradient],
+            precisions: [precisions[0], precisions[1], Precision::F32],
+        };
+        match bias_node {
+            None => match HeadLoss.prepare::<C>(nodes).compute_bound().stateful() {
+                OpsKind::Tracked(prep) => prep.finish(saved, head.loss),
+                OpsKind::UnTracked(prep) => prep.finish(head.loss),
+            },
+            Some(bias) => {
+                let [hidden, weight] = nodes;
+                match HeadLoss.prepare::<C>([hidden, weight, bias]).compute_bound().stateful() {
+                    OpsKind::Tracked(prep) => prep.finish(saved, head.loss),
+                    OpsKind::UnTracked(prep) => prep.finish(head.loss),
+                }
             }
-            OpsKind::UnTracked(prep) => prep.finish(head.loss),
         }
     }
 
     fn head_token_scores(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
     ) -> Vec<TokenScore> {
-        B::head_token_scores(hidden.primitive, weight.primitive, targets, vocabulary, group)
+        let (hidden, weight) = (hidden.primitive, weight.primitive);
+        let bias = bias.map(|bias| bias.primitive);
+        B::head_token_scores(hidden, weight, bias, targets, vocabulary, group)
     }
 }
 
@@ -419,15 +438,22 @@ impl<B: TpKernels> Backward<B, 1> for MaskedLookup {
 #[derive(Debug)]
 struct HeadLoss;
 
-impl<B: TpKernels> Backward<B, 2> for HeadLoss {
-    /// The gradients of the loss for hidden states and weight in `f32`, where they are needed, and
-    /// the precisions of the two.
-    type State = ([Option<FloatTensor<B>>; 2], [Precision; 2]);
+#[derive(Debug, Clone)]
+struct HeadState<B: Backend> {
+    /// The gradients of the loss for hidden states, weight and bias in `f32`, where they are needed.
+    gradients: [Option<FloatTensor<B>>; 3],
+    /// The precisions of the three.
+    precisions: [Precision; 3],
+}
+
+/// Of (hidden states, weight), or of (hidden states, weight, bias).
+impl<B: TpKernels, const N: usize> Backward<B, N> for HeadLoss {
+    type State = HeadState<B>;
 
     /// Scales before it rounds: what a loss scale is for.
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let factor = grads.consume::<B>(&ops.node);
-        let (gradients, precisions) = ops.state;
+        let HeadState { gradients, precisions } = ops.state;
         let inputs = ops.parents.into_iter().zip(gradients).zip(precisions);
         for ((parent, gradient), precision) in inputs {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {

@@ -1,8 +1,9 @@
 //! The fused operations on burn's tensors, as layers write them.
 
-use burn::tensor::{Tensor, TensorPrimitive};
+use burn::tensor::{Int, Tensor, TensorPrimitive};
 
 use super::{Activation, AttentionSettings, Precision, TpBackend};
+use crate::parallel::VocabularyRange;
 use crate::parallel::random::DropoutMask;
 
 /// `(x - mean) / √(variance + epsilon) · gain + bias` over the last dimension.
@@ -65,6 +66,13 @@ pub fn dropout<B: TpBackend>(input: Tensor<B, 3>, mask: Option<DropoutMask>) -> 
         Some(mask) => wrap(B::dropout(unwrap(input), mask)),
         None => input,
     }
+}
+
+/// The rows of `table` `[rows, width]` that `rows` `[batch, seq]` names: `[batch, seq, width]`.
+pub fn lookup<B: TpBackend>(table: Tensor<B, 2>, rows: Tensor<B, 2, Int>) -> Tensor<B, 3> {
+    let [count, _] = table.dims();
+    let all = VocabularyRange { first: 0, rows: count, tokens: count };
+    wrap(B::masked_lookup(unwrap(table), rows.into_primitive(), &all))
 }
 
 /// `dropout(softmax(scale · Q Kᵀ)) V` for each head, over the keys that each query sees.

@@ -27,7 +27,7 @@ pub use attention::{AttentionSettings, VisibleKeys};
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 pub use functions::{
-    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, linear,
+    attention, bias_add, bias_dropout_add, bias_gelu, convert, dropout, layer_norm, linear, lookup,
 };
 pub use incremental::{IncrementalKernels, KeyValueShape, cached_attention, row_product};
 pub use precision::{Precision, Recompute};
@@ -125,11 +125,13 @@ pub trait TpBackend: Backend {
     ) -> FloatTensor<Self>;
 
     /// The weighted sum of cross-entropies of `hidden` `[rows, hidden]` scored by `weight`
-    /// `[vocabulary.rows, hidden]`, rounded to the precision of `hidden`, as `[1]` of `f32`; see
+    /// `[vocabulary.rows, hidden]`, rounded to the precision of `hidden`, plus `bias`
+    /// `[vocabulary.rows]`, as `[1]` of `f32`; see
     /// [`vocab_parallel_cross_entropy`](crate::parallel::vocab_parallel_cross_entropy).
     fn head_loss(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
@@ -139,6 +141,7 @@ pub trait TpBackend: Backend {
     fn head_token_scores(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
@@ -152,6 +155,8 @@ pub struct HeadExtras {
     pub hidden_gradient: bool,
     /// The gradient of the weight.
     pub weight_gradient: bool,
+    /// The gradient of the bias.
+    pub bias_gradient: bool,
     /// The token with the largest logit of every row.
     pub predictions: bool,
 }
@@ -169,6 +174,8 @@ pub struct HeadOutput<B: Backend> {
     pub hidden_gradient: Option<FloatTensor<B>>,
     /// The loss's gradient for the weight in `f32`, if asked for.
     pub weight_gradient: Option<FloatTensor<B>>,
+    /// The loss's gradient for the bias in `f32`, if asked for.
+    pub bias_gradient: Option<FloatTensor<B>>,
 }
 
 /// The kernels that a device implements, without a graph.
@@ -297,6 +304,7 @@ pub trait TpKernels: Backend {
     fn head(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
@@ -385,23 +393,25 @@ impl<B: TpKernels> TpBackend for B {
     fn head_loss(
         hidden: FloatTensor<B>,
         weight: FloatTensor<B>,
+        bias: Option<FloatTensor<B>>,
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
     ) -> FloatTensor<B> {
-        B::head(hidden, weight, targets, vocabulary, group, HeadExtras::default()).loss
+        B::head(hidden, weight, bias, targets, vocabulary, group, HeadExtras::default()).loss
     }
 
     fn head_token_scores(
         hidden: FloatTensor<B>,
         weight: FloatTensor<B>,
+        bias: Option<FloatTensor<B>>,
         targets: &[u32],
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
     ) -> Vec<TokenScore> {
         let targets = Targets::new(targets, &vec![1.0; targets.len()]);
         let extras = HeadExtras { predictions: true, ..HeadExtras::default() };
-        let head = B::head(hidden, weight, &targets, vocabulary, group, extras);
+        let head = B::head(hidden, weight, bias, &targets, vocabulary, group, extras);
         let predictions = head.predictions.expect("predictions were asked for");
         let rows = head.row_losses.into_iter().zip(predictions);
         rows.map(|(loss, predicted)| TokenScore { loss, predicted }).collect()

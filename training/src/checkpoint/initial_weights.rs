@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use corpus::tokenizer::{
-    FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
+    BertTokenizer, FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer,
+    open as open_tokenizer,
 };
 use corpus::{Observer, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,8 @@ use tracing::warn;
 use super::weights_only::TOKENIZER;
 use super::{Checkpoint, HuggingFaceModel, MANIFEST, Weights, folder_of_checkpoints};
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
-use crate::model::Gpt2Config;
 use crate::parameters::{ParameterSource, ParameterSpec};
 
 /// Which weights they are: what a run remembers of them.
@@ -71,13 +72,13 @@ impl InitialWeights {
     /// [`CheckpointError::InitDiffers`] with every value that differs.
     pub fn check(
         &self,
-        model: &Gpt2Config,
+        model: &Architecture,
         tokenizer: &TokenizerIdentity,
     ) -> Result<(), TrainError> {
         let (source, folder) = (&self.source, self.source.folder());
         let theirs = match source {
-            Weights::Checkpoint(checkpoint) => checkpoint.model_config(),
-            Weights::HuggingFace(model) => model.config(),
+            Weights::Checkpoint(checkpoint) => checkpoint.architecture(),
+            Weights::HuggingFace(model) => model.architecture(),
         };
         let mut differences = model.differences(theirs);
         match source {
@@ -131,6 +132,7 @@ fn is_same(found: &FoundTokenizer, folder: &Path, data: &TokenizerIdentity) -> b
     }
     match found {
         FoundTokenizer::Gpt2 => Gpt2Tokenizer::new().fingerprint() == data.fingerprint,
+        FoundTokenizer::Bert => BertTokenizer::new().fingerprint() == data.fingerprint,
         FoundTokenizer::Definition(text) => {
             let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
             let own = open_tokenizer(&data.name).ok().and_then(|it| it.definition());
@@ -150,34 +152,43 @@ impl ParameterSource for InitialWeights {
     }
 }
 
-impl Gpt2Config {
+impl Architecture {
     /// What makes weights of `theirs` none of this model's, in the user's words.
     pub(crate) fn differences(&self, theirs: &Self) -> Vec<String> {
-        let sizes = [
-            ("num_layers", self.num_layers, theirs.num_layers),
-            ("hidden_size", self.hidden_size, theirs.hidden_size),
-            ("num_attention_heads", self.num_attention_heads, theirs.num_attention_heads),
-            ("seq_length", self.seq_length, theirs.seq_length),
-            ("vocab_size", self.vocab_size, theirs.vocab_size),
-            ("ffn_hidden_size", self.ffn_size(), theirs.ffn_size()),
-        ];
         let differ = |name: &str, theirs: String, ours: String| {
             format!("{name} is {theirs} there and {ours} here")
         };
+        if self.name() != theirs.name() {
+            return vec![differ("the model", theirs.name().to_owned(), self.name().to_owned())];
+        }
+        let (our, their) = (self.layers(), theirs.layers());
+        let sizes = [
+            ("num_layers", our.num_layers, their.num_layers),
+            ("hidden_size", our.hidden_size, their.hidden_size),
+            ("num_attention_heads", our.num_attention_heads, their.num_attention_heads),
+            ("seq_length", self.seq_length(), theirs.seq_length()),
+            ("vocab_size", self.vocab_size(), theirs.vocab_size()),
+            ("ffn_hidden_size", our.ffn_hidden_size, their.ffn_hidden_size),
+        ];
         let mut found: Vec<String> = sizes
             .into_iter()
             .filter(|(_, ours, theirs)| ours != theirs)
             .map(|(name, ours, theirs)| differ(name, theirs.to_string(), ours.to_string()))
             .collect();
-        if self.activation != theirs.activation {
-            let name = |activation| serde_json::to_string(&activation).unwrap_or_default();
-            let (theirs, ours) = (name(theirs.activation), name(self.activation));
-            found.push(differ("activation", theirs, ours));
+        if our.activation != their.activation {
+            found.push(differ("activation", json(their.activation), json(our.activation)));
         }
-        if self.layer_norm_epsilon != theirs.layer_norm_epsilon {
-            let (theirs, ours) = (theirs.layer_norm_epsilon, self.layer_norm_epsilon);
+        if our.arrangement != their.arrangement {
+            found.push(differ("arrangement", json(their.arrangement), json(our.arrangement)));
+        }
+        if our.layer_norm_epsilon != their.layer_norm_epsilon {
+            let (theirs, ours) = (their.layer_norm_epsilon, our.layer_norm_epsilon);
             found.push(differ("layer_norm_epsilon", theirs.to_string(), ours.to_string()));
         }
         found
     }
+}
+
+fn json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).unwrap_or_default()
 }

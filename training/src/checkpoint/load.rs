@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use super::hugging_face::read_gpt2_config;
+use super::hugging_face::read_config;
 use super::manifest::{Manifest, TrainingState, read_json, verify};
 use super::tensor_map::TensorMap;
 use super::{
@@ -209,8 +209,7 @@ impl Checkpoint {
 
     /// Maps the files of `folder`, which are those of `manifest`.
     fn load(folder: PathBuf, manifest: Manifest) -> Result<Self, TrainError> {
-        let Architecture::Gpt2(model) = &manifest.model;
-        model.validate()?;
+        manifest.model.validate()?;
         let state = manifest.has(STATE).then(|| read_json::<TrainingState>(&folder.join(STATE)));
         let state = state.transpose()?;
         if let Some(state) = state.as_ref().filter(|state| state.step != manifest.step) {
@@ -322,9 +321,12 @@ impl Checkpoint {
     }
 
     /// The sizes of a GPT-2.
-    pub fn model_config(&self) -> &Gpt2Config {
-        let Architecture::Gpt2(config) = &self.manifest.model;
-        config
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::OtherArchitecture`] when it is another model.
+    pub fn model_config(&self) -> Result<&Gpt2Config, TrainError> {
+        self.manifest.model.gpt2()
     }
 
     /// The tokenizer of the text that the model was trained on, under a name by which it is found
@@ -471,9 +473,8 @@ fn says_nothing_of_the_files(error: &TrainError) -> bool {
 fn check_description(folder: &Path, manifest: &Manifest) -> Result<(), TrainError> {
     let path = folder.join(HUGGING_FACE_CONFIG);
     let value: Value = read_json(&path)?;
-    let beside = read_gpt2_config(&path, &value)?;
-    let Architecture::Gpt2(model) = &manifest.model;
-    let mut differences = model.differences(&beside);
+    let beside = read_config(&path, &value)?;
+    let mut differences = manifest.model.differences(&beside);
     let end = manifest.tokenizer.eod;
     if value["eos_token_id"] != end {
         differences

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use corpus::{FileSummary, Observer, PendingFile, TokenizerIdentity, Unit, sync_folder};
 use serde::{Deserialize, Serialize};
 
+use super::linear_weight::{is_linear_weight, transposed};
 use super::manifest::{read_json, verify, write_json};
 use super::output_folder::{Existing, OutputFolder};
 use super::tensor_file::TensorLayout;
@@ -113,8 +114,7 @@ impl MegatronDescription {
             }
             .into());
         }
-        let Architecture::Gpt2(config) = &description.model;
-        config.check_tensor_parallel(description.tensor_parallel_size)?;
+        description.model.check_tensor_parallel(description.tensor_parallel_size)?;
         description.check_files(&path)?;
         Ok(description)
     }
@@ -172,8 +172,8 @@ pub fn reshard(
     existing: Existing,
     observer: &dyn Observer,
 ) -> Result<MegatronDescription, TrainError> {
-    let config = checkpoint.model_config();
-    config.check_tensor_parallel(size)?;
+    let model = checkpoint.architecture();
+    model.check_tensor_parallel(size)?;
     let step = checkpoint.step();
     let iteration = format!("iter_{step:07}");
     let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
@@ -182,10 +182,10 @@ pub fn reshard(
     let mut description = MegatronDescription {
         version: MegatronDescription::VERSION,
         step,
-        model: checkpoint.architecture().clone(),
+        model: model.clone(),
         tokenizer: tokenizer.kept_in(folder)?,
         tensor_parallel_size: size,
-        padded_vocab_size: padded_vocab_size(config.vocab_size, size),
+        padded_vocab_size: padded_vocab_size(model.vocab_size(), size),
         checkpoint_version,
         files: Vec::new(),
     };
@@ -247,12 +247,12 @@ struct MegatronForm<'a> {
 
 impl<'a> MegatronForm<'a> {
     fn of(description: &'a MegatronDescription) -> Self {
-        let Architecture::Gpt2(config) = &description.model;
+        let layers = description.model.layers();
         Self {
             description,
-            specs: config.parameters(),
-            head_size: config.head_size(),
-            heads_per_rank: config.num_attention_heads / description.tensor_parallel_size,
+            specs: description.model.parameters(),
+            head_size: layers.head_size(),
+            heads_per_rank: layers.num_attention_heads / description.tensor_parallel_size,
         }
     }
 
@@ -336,24 +336,15 @@ impl<'a> MegatronForm<'a> {
     }
 }
 
-/// `[columns, rows]` of what is `[rows, columns]`.
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    (0..columns)
-        .flat_map(|column| (0..rows).map(move |row| row * columns + column))
-        .map(|index| values[index])
-        .collect()
-}
-
-/// Whether a parameter is the matrix of a linear layer, which Megatron holds transposed; the tables
-/// of the embeddings are not.
-fn is_linear_weight(spec: &ParameterSpec) -> bool {
-    spec.shape.len() == 2 && !spec.path.starts_with("embedding.")
-}
-
 /// The name in the files of Megatron-LM 1.0.
 fn megatron_name(spec: &ParameterSpec) -> String {
-    let group = if spec.path.starts_with("embedding.") { "" } else { "transformer." };
-    format!("language_model.{group}{}", spec.path)
+    // BERT's heads stand beside the language model, except for the pooler.
+    let group = match spec.path.split('.').next() {
+        Some("lm_head" | "binary_head") => "",
+        Some("embedding" | "pooler") => "language_model.",
+        _ => "language_model.transformer.",
+    };
+    format!("{group}{}", spec.path)
 }
 
 /// The files of all ranks as one source of parameters.

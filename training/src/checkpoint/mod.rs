@@ -26,6 +26,7 @@
 mod error;
 mod hugging_face;
 mod initial_weights;
+mod linear_weight;
 mod load;
 mod manifest;
 mod megatron;

@@ -274,10 +274,9 @@ fn write_descriptions<M>(
     snapshot: &Snapshot<'_, M>,
     progress: &SaveProgress,
 ) -> Result<(), TrainError> {
-    let Architecture::Gpt2(model) = snapshot.architecture;
     write_json(
         &folder.join(HUGGING_FACE_CONFIG),
-        &hugging_face::gpt2_config(model, snapshot.tokenizer),
+        &hugging_face::own_config(snapshot.architecture, snapshot.tokenizer),
     )?;
     write_json(&folder.join(TRAIN_CONFIG), snapshot.config)?;
     write_json(&folder.join(STATE), &snapshot.state)?;

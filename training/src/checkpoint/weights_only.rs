@@ -5,7 +5,7 @@ use std::path::Path;
 
 use corpus::{FileSummary, Observer, TokenizerIdentity, Unit};
 
-use super::hugging_face::gpt2_config;
+use super::hugging_face::own_config;
 use super::manifest::{Manifest, write_json};
 use super::output_folder::{Existing, OutputFolder};
 use super::tensor_file::{TensorFileWriter, TensorLayout};
@@ -63,8 +63,7 @@ pub(super) fn write(
     file.finish()?;
     observer.finish();
 
-    let Architecture::Gpt2(model) = &architecture;
-    write_json(&folder.join(HUGGING_FACE_CONFIG), &gpt2_config(model, &tokenizer))?;
+    write_json(&folder.join(HUGGING_FACE_CONFIG), &own_config(&architecture, &tokenizer))?;
     let files = [MODEL, HUGGING_FACE_CONFIG]
         .into_iter()
         .chain(tokenizer.file_name())

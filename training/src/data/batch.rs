@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::sampler::OrderedSamples;
 use super::segments::Segments;
+use super::sentence_pairs::PairSample;
 use crate::TrainError;
 
 /// The samples of one micro-batch, on the host.
@@ -11,7 +12,8 @@ use crate::TrainError;
 pub struct Batch {
     /// Inputs, `[num_samples, seq_length]`, row by row.
     pub tokens: Vec<u32>,
-    /// The token that follows each input, of the same shape.
+    /// What is to be predicted at each place, of the same shape: of a window the token that follows,
+    /// of a pair of sentences the token that stood there before it was masked.
     pub targets: Vec<u32>,
     /// Weight of each target in the loss, of the same shape: 0, or 1 over the scored targets of the
     /// *global* batch, so that the losses of the micro-batches add up to its mean.
@@ -28,6 +30,51 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// A batch of pairs of sentences, of a global batch of `num_labels` samples in which
+    /// `scored_targets` tokens are to be predicted.
+    ///
+    /// Paper: the original implementation divides by what is masked in a micro-batch, and averages
+    /// the micro-batches; here every masked token of the global batch counts alike, so that no
+    /// layout changes the loss. Where nothing is masked no target has a weight.
+    ///
+    /// # Panics
+    ///
+    /// When there is no pair.
+    #[must_use]
+    pub fn of_pairs(
+        pairs: &[PairSample],
+        first_sample: usize,
+        scored_targets: u64,
+        num_labels: u64,
+    ) -> Self {
+        let seq_length = pairs[0].tokens.len();
+        let elements = pairs.len() * seq_length;
+        let mut loss_weights = vec![0.0; elements];
+        let mut token_types = vec![0; elements];
+        for (row, pair) in pairs.iter().enumerate() {
+            let row = row * seq_length;
+            for place in &pair.predicted {
+                loss_weights[row + place] = (1.0 / scored_targets as f64) as f32;
+            }
+            token_types[row + pair.second_segment..row + pair.length].fill(1);
+        }
+        let segments = Segments {
+            token_types,
+            lengths: pairs.iter().map(|pair| pair.length).collect(),
+            labels: pairs.iter().map(|pair| u32::from(pair.is_swapped)).collect(),
+            label_weights: vec![(1.0 / num_labels as f64) as f32; pairs.len()],
+        };
+        Self {
+            tokens: pairs.iter().flat_map(|pair| &pair.tokens).copied().collect(),
+            targets: pairs.iter().flat_map(|pair| &pair.targets).copied().collect(),
+            loss_weights,
+            num_samples: pairs.len(),
+            seq_length,
+            first_sample,
+            segments: Some(segments),
+        }
+    }
+
     /// A batch of whole samples, each `seq_length + 1` tokens, with every target scored.
     ///
     /// `scored_targets` are those of the whole global batch.
@@ -85,16 +132,46 @@ impl BatchSampler {
         count: u64,
         places: Range<u64>,
     ) -> impl Iterator<Item = Result<Batch, TrainError>> + '_ {
-        let seq_length = self.samples.samples().seq_length();
-        let scored_targets = count as usize * seq_length;
         places.clone().step_by(self.micro_batch_size).map(move |first| {
+            // Looked up after the first batch.
+            let scored_targets = self.samples.scored_targets(&(position..position + count))?;
             let end = places.end.min(first + self.micro_batch_size as u64);
-            let mut tokens = Vec::with_capacity((end - first) as usize * (seq_length + 1));
-            for id in self.samples.ids(position + first..position + end) {
-                self.samples.samples().read(id, &mut tokens)?;
+            if self.samples.samples().are_pairs() {
+                self.pairs(position, first..end, scored_targets, count)
+            } else {
+                self.windows(position, first..end, scored_targets)
             }
-            Ok(Batch::of_samples(&tokens, seq_length, first as usize, scored_targets))
         })
+    }
+
+    fn windows(
+        &self,
+        position: u64,
+        places: Range<u64>,
+        scored_targets: u64,
+    ) -> Result<Batch, TrainError> {
+        let samples = self.samples.samples();
+        let (first, count) = (places.start as usize, (places.end - places.start) as usize);
+        let mut tokens = Vec::with_capacity(count * (samples.seq_length() + 1));
+        for id in self.samples.ids(position + places.start..position + places.end) {
+            samples.read(id, &mut tokens)?;
+        }
+        Ok(Batch::of_samples(&tokens, samples.seq_length(), first, scored_targets as usize))
+    }
+
+    fn pairs(
+        &self,
+        position: u64,
+        places: Range<u64>,
+        scored_targets: u64,
+        num_labels: u64,
+    ) -> Result<Batch, TrainError> {
+        let first = places.start as usize;
+        let places = position + places.start..position + places.end;
+        let ids = self.samples.ids(places.clone()).zip(places);
+        let pairs: Vec<PairSample> =
+            ids.map(|(id, place)| self.samples.pair(id, place)).collect::<Result<_, _>>()?;
+        Ok(Batch::of_pairs(&pairs, first, scored_targets, num_labels))
     }
 
     /// The numbers of the samples in the global batch that starts at place `position`, in order.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::sentence_pairs::SkippedDocuments;
+
 /// A reason why a run cannot be trained on the data it was given.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -142,7 +144,7 @@ pub enum DataError {
     /// A shard that does not say which tokenizer made it.
     #[error(
         "--data {}: a shard without a manifest does not say which tokenizer made it; set \
-         data.tokenizer to gpt2 or to its tokenizer.json, as in --set data.tokenizer=gpt2",
+         data.tokenizer to gpt2, bert or its tokenizer.json, as in --set data.tokenizer=gpt2",
         path.display()
     )]
     NoTokenizer {
@@ -220,6 +222,87 @@ pub enum DataError {
         needed: u64,
         /// How often it is gone through.
         epochs: f64,
+    },
+
+    /// Documents where pairs of sentences are asked for.
+    #[error(
+        "--data {}: its sequences are whole documents, and BERT is trained on pairs of sentences; \
+         make it of the text again, with `pipeline dedup --tokenizer bert`",
+        path.display()
+    )]
+    NotSentences {
+        /// The data folder.
+        path: PathBuf,
+    },
+
+    /// Sentences where documents are asked for.
+    #[error(
+        "--data {}: its sequences are sentences, for BERT, and no token ends its documents; for \
+         GPT-2, make it of the text again, with `pipeline dedup --tokenizer gpt2`",
+        path.display()
+    )]
+    NotDocuments {
+        /// The data folder.
+        path: PathBuf,
+    },
+
+    /// A shard without sentences where pairs of them are asked for.
+    #[error(
+        "--data {}: each of its documents is one sequence, and BERT is trained on pairs of \
+         sentences, each a sequence of its own; write the shard so (Megatron-LM: \
+         preprocess_data.py --split-sentences), or make it of the text with `pipeline dedup \
+         --tokenizer bert`",
+        path.display()
+    )]
+    ShardOfDocuments {
+        /// The shard.
+        path: PathBuf,
+    },
+
+    /// A part without a pair of sentences.
+    #[error(
+        "source {source_name}: no document of the {part} part gives a pair of sentences: of its \
+         {documents} documents by the split \"{split}\", {} have fewer than two sentences, and {} a \
+         sentence of more than 512 tokens; give it other documents, or more weight in the split{}",
+        skipped.of_one_sentence,
+        skipped.with_long_sentence,
+        if *part == "validation" { ", or leave the [validation] section out" } else { "" }
+    )]
+    NoPairs {
+        /// The source.
+        source_name: String,
+        /// Which part.
+        part: &'static str,
+        /// The weights of the split as they were written.
+        split: String,
+        /// Documents of the part.
+        documents: u64,
+        /// Why they give none.
+        skipped: SkippedDocuments,
+    },
+
+    /// A sequence too short for two segments.
+    #[error(
+        "a sequence without its three special tokens has room for {max_length} tokens, and two \
+         segments need two; give the model a seq_length of 5 or more"
+    )]
+    SampleTooShort {
+        /// Tokens of its sentences at most.
+        max_length: usize,
+    },
+
+    /// The map of pairs does not fit into memory.
+    #[error(
+        "the map of sentence pairs takes {}, and this machine has {}; with data.order = \"keyed\" it \
+         is that of one epoch, and each --data has one of its own",
+        gibibytes(*needed),
+        gibibytes(*present)
+    )]
+    PairsTooLarge {
+        /// Bytes of the map.
+        needed: u64,
+        /// Bytes of memory.
+        present: u64,
     },
 
     /// A seed that the original implementation's generator does not take.

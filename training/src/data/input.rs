@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use corpus::shard::{ShardPaths, ShardReader};
 use corpus::{
-    CorpusError, DataFolder, FileSummary, ForeignShard, MANIFEST, Observer, SHARD, SourceSpan,
-    TokenizerIdentity, shards_at, tokenizer,
+    CorpusError, DataFolder, FileSummary, ForeignShard, MANIFEST, Observer, SHARD, Sequences,
+    SourceSpan, TokenizerIdentity, shards_at, tokenizer,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use super::error::DataError;
+use super::form::SampleForm;
+use super::masking::Masking;
+use super::sentence_pairs::PairRecipe;
 use super::stream::TokenStream;
 use super::weighted_path::WeightedPath;
 use crate::TrainError;
@@ -115,6 +118,31 @@ impl DataInputs {
         self.inputs.iter().filter(|input| input.content.is_some())
     }
 
+    /// Refuses data whose sequences are not what samples of `form` are made of.
+    ///
+    /// # Errors
+    ///
+    /// With the data, and what to do.
+    pub(crate) fn check_form(&self, form: SampleForm) -> Result<(), DataError> {
+        self.used().try_for_each(|input| input.check_form(form))
+    }
+
+    /// What pairs of sentences are made by, where `form` asks for pairs.
+    ///
+    /// # Errors
+    ///
+    /// When the tokenizer cannot be opened, or its vocabulary is not a masked language model's.
+    pub(crate) fn pair_recipe(
+        &self,
+        form: SampleForm,
+        seq_length: usize,
+    ) -> Result<Option<PairRecipe>, TrainError> {
+        let SampleForm::SentencePairs(config) = form else { return Ok(None) };
+        let vocabulary = tokenizer::open(&self.tokenizer.name)?.masked_vocabulary()?;
+        let masking = Arc::new(Masking::new(&config, Arc::new(vocabulary)));
+        Ok(Some(PairRecipe { seq_length, short_seq_prob: config.short_seq_prob, masking }))
+    }
+
     /// Whether samples are drawn by weights.
     pub(super) fn is_weighted(&self) -> bool {
         self.used().any(|input| input.written.weight.is_some() || input.has_weighted_sources())
@@ -129,6 +157,37 @@ impl DataInput {
         }
         let content = Some(Content::open(&written.path)?);
         Ok(Self { written: written.clone(), content })
+    }
+
+    fn check_form(&self, form: SampleForm) -> Result<(), DataError> {
+        let path = || self.written.path.clone();
+        let wants_sentences = matches!(form, SampleForm::SentencePairs(_));
+        match &self.content {
+            None => Ok(()),
+            Some(Content::Folder(folder)) => match (folder.manifest().sequences, wants_sentences) {
+                (Sequences::Documents, true) => Err(DataError::NotSentences { path: path() }),
+                (Sequences::Sentences, false) => Err(DataError::NotDocuments { path: path() }),
+                _ => Ok(()),
+            },
+            Some(Content::Shard(shard)) => {
+                let shard = shard.shard();
+                let has_sentences = (0..shard.num_documents()).any(|document| {
+                    let sequences = shard.document_sequences(document);
+                    sequences.is_ok_and(|sequences| sequences.end - sequences.start > 1)
+                });
+                if wants_sentences && !has_sentences {
+                    return Err(DataError::ShardOfDocuments { path: path() });
+                }
+                if !wants_sentences && has_sentences {
+                    warn!(
+                        "--data {}: its documents have several sequences, as a shard for BERT has, \
+                         which are read as one text; is there a token that ends a document?",
+                        self.written.path.display()
+                    );
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Reads all of it once, where it is used: it is what its manifest says, and every token is one

@@ -4,17 +4,24 @@
 //! They are the very samples that a training's validation takes, where it takes all: the same
 //! division of the documents, and the same cut of their tokens.
 
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
 use corpus::{Observer, TokenizerIdentity};
 use serde::{Deserialize, Serialize};
 
+use super::batch::Batch;
 use super::error::DataError;
+use super::form::SampleForm;
 use super::input::DataInputs;
-use super::samples::SourceSamples;
+use super::order::SampleOrder;
+use super::sampler::OrderedSamples;
+use super::samples::{Samples, SourceSamples};
+use super::sentence_pairs::{SentencePairs, SkippedDocuments};
 use super::split::SplitWeights;
 use super::stream::TokenStream;
+use super::windows::Windows;
 use crate::TrainError;
 
 /// Which documents of a data folder.
@@ -30,11 +37,26 @@ pub enum Part {
     Test,
 }
 
+/// What is wanted of a data folder.
+#[derive(Debug, Clone, Copy)]
+pub struct PartRequest<'r> {
+    /// Which documents.
+    pub part: Part,
+    /// How documents are divided into parts.
+    pub split: &'r SplitWeights,
+    /// What a sample is.
+    pub form: SampleForm,
+    /// Inputs per sample.
+    pub seq_length: usize,
+    /// The model's tokenizer.
+    pub tokenizer: &'r TokenizerIdentity,
+}
+
 /// A part of a data folder or shard, cut into samples.
 #[derive(Debug)]
 pub struct DataPart {
     inputs: DataInputs,
-    samples: SourceSamples,
+    samples: OrderedSamples,
 }
 
 impl Part {
@@ -61,22 +83,22 @@ impl FromStr for Part {
 }
 
 impl DataPart {
-    /// The samples of `seq_length` inputs each in the documents `part`, of those that `split` makes
-    /// of the data folder or shard at `path`, whose tokens are those of `tokenizer`. Reads the
-    /// manifest or the index, and no tokens.
+    /// The samples of the part that `request` names, of the data folder or shard at `path`. Reads
+    /// the manifest or the index, and no tokens.
     ///
     /// # Errors
     ///
-    /// When there is no data, it has another tokenizer, its sources have weights, or the part has no
-    /// whole sample.
+    /// When there is no data, it has another tokenizer or other sequences than samples of the form
+    /// are made of, its sources have weights, or the part has no whole sample;
+    /// [`TrainError::Stopped`] when the observer asks to stop.
     pub fn open(
         path: &Path,
-        part: Part,
-        split: &SplitWeights,
-        seq_length: usize,
-        tokenizer: &TokenizerIdentity,
+        request: &PartRequest<'_>,
+        observer: &dyn Observer,
     ) -> Result<Self, TrainError> {
+        let PartRequest { part, split, form, seq_length, tokenizer } = *request;
         let inputs = DataInputs::of_one(path, tokenizer)?;
+        inputs.check_form(form)?;
         let input = &inputs.inputs()[0];
         if input.has_weighted_sources() {
             return Err(DataError::WeightedPart { path: path.to_owned() }.into());
@@ -89,7 +111,23 @@ impl DataPart {
             Part::Validation => documents.validation,
             Part::Test => documents.test,
         };
-        let samples = SourceSamples::new(whole.part(&documents), seq_length);
+        let stream = whole.part(&documents);
+        let samples = match inputs.pair_recipe(form, seq_length)? {
+            None => SourceSamples::Windows(Windows::new(stream, seq_length)),
+            Some(recipe) => {
+                SourceSamples::SentencePairs(SentencePairs::held_out(stream, &recipe, observer)?)
+            }
+        };
+        if let (true, Some(skipped)) = (samples.is_empty(), samples.skipped()) {
+            return Err(DataError::NoPairs {
+                source_name: path.display().to_string(),
+                part: part.name(),
+                split: split.to_string(),
+                documents: documents.end - documents.start,
+                skipped,
+            }
+            .into());
+        }
         if samples.is_empty() {
             return Err(DataError::PartTooSmall {
                 path: path.to_owned(),
@@ -102,6 +140,8 @@ impl DataPart {
             }
             .into());
         }
+        let samples = Samples::of_sources(vec![samples]);
+        let samples = OrderedSamples::new(samples, SampleOrder::Sequential, 0).held_out();
         Ok(Self { inputs, samples })
     }
 
@@ -132,19 +172,25 @@ impl DataPart {
     /// Whole samples.
     #[must_use]
     pub fn num_samples(&self) -> u64 {
-        self.samples.len()
+        self.source().len()
     }
 
     /// Documents.
     #[must_use]
     pub fn num_documents(&self) -> u64 {
-        self.samples.stream().num_documents()
+        self.source().stream().num_documents()
     }
 
     /// Tokens, those behind the last whole sample included.
     #[must_use]
     pub fn num_tokens(&self) -> u64 {
-        self.samples.num_tokens()
+        self.source().num_tokens()
+    }
+
+    /// Documents that give no sample, where the samples are pairs of sentences.
+    #[must_use]
+    pub fn skipped(&self) -> Option<SkippedDocuments> {
+        self.source().skipped()
     }
 
     /// Appends the `seq_length + 1` tokens of sample `sample` to `out`.
@@ -155,8 +201,37 @@ impl DataPart {
     ///
     /// # Panics
     ///
-    /// When there is no such sample.
+    /// When there is no such sample, or it is no window.
     pub fn read(&self, sample: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
-        self.samples.read(sample, out)
+        self.samples.samples().read(sample, out)
+    }
+
+    /// The pairs of sentences `samples` with their masks, the same for every model; every masked
+    /// token and every label has the weight 1, so that losses add up over batches.
+    ///
+    /// # Errors
+    ///
+    /// When the data cannot be read there.
+    ///
+    /// # Panics
+    ///
+    /// When there are no such samples, none at all, or they are no pairs.
+    pub fn pairs(&self, samples: Range<u64>) -> Result<Batch, TrainError> {
+        let first = samples.start as usize;
+        let pairs = samples.map(|sample| self.samples.pair(sample, sample));
+        Ok(Batch::of_pairs(&pairs.collect::<Result<Vec<_>, _>>()?, first, 1, 1))
+    }
+
+    /// How many tokens are to be predicted in the samples `samples`.
+    ///
+    /// # Errors
+    ///
+    /// When the data cannot be read there.
+    pub fn scored_targets(&self, samples: Range<u64>) -> Result<u64, TrainError> {
+        self.samples.scored_targets(&samples)
+    }
+
+    fn source(&self) -> &SourceSamples {
+        &self.samples.samples().sources()[0]
     }
 }

@@ -1,57 +1,45 @@
 //! Samples: what each number means, over all sources of a run.
 //!
-//! The documents of a source's part are one [`TokenStream`], each document closed by its
-//! end-of-document token. Sample `k` is tokens `k·S ..= (k+1)·S` of it, for a sequence length of
-//! `S`: `S` inputs and, one place on, `S` targets, so that neighbors share one token. Documents are
-//! crossed freely, as in the original implementation: attention and positions are not reset, and
-//! the end-of-document token is a target like any other. Up to `S - 1` tokens at the end of the
-//! part belong to no sample.
-//!
-//! In the order `"megatron"` the stream is that of all epochs' documents after their shuffle, and
-//! sample `k` its tokens `k·S ..= (k+1)·S`: a number then names a sample of one epoch only, and the
-//! stream's last `S - 1` tokens alone are left over.
-//!
-//! Several sources are numbered one behind the other: source `i` has the numbers from the sum of
-//! the sources before it on. One number thus names source and sample, in every epoch and layout.
+//! A source's samples have the form that the model asks for: [`Windows`] of running text or
+//! [`SentencePairs`]. Several sources are numbered one behind the other: source `i` has the numbers
+//! from the sum of the sources before it on. One number thus names source and sample, in every
+//! epoch and layout.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use corpus::shard::ShardReader;
 
-use super::megatron_index::MegatronIndex;
+use super::keyed_draws::DrawKey;
+use super::sentence_pairs::{PairSample, SentencePairs, SkippedDocuments};
 use super::stream::TokenStream;
+use super::windows::Windows;
 use crate::TrainError;
 
 /// The samples of one source.
 #[derive(Debug, Clone)]
-pub struct SourceSamples {
-    stream: TokenStream,
-    seq_length: usize,
-    index: Option<Arc<MegatronIndex>>,
+pub enum SourceSamples {
+    /// Windows of running text.
+    Windows(Windows),
+    /// Masked pairs of sentences.
+    SentencePairs(SentencePairs),
 }
 
 impl SourceSamples {
-    /// The samples of `seq_length` inputs each of `stream`.
-    #[must_use]
-    pub fn new(stream: TokenStream, seq_length: usize) -> Self {
-        Self { stream, seq_length, index: None }
-    }
-
-    /// The samples of `index`, which was built from `stream`.
-    #[must_use]
-    pub fn with_index(stream: TokenStream, seq_length: usize, index: MegatronIndex) -> Self {
-        Self { stream, seq_length, index: Some(Arc::new(index)) }
-    }
-
     /// Whole samples of one epoch.
     pub fn per_epoch(&self) -> u64 {
-        self.num_tokens().saturating_sub(1) / self.seq_length as u64
+        match self {
+            Self::Windows(windows) => windows.per_epoch(),
+            Self::SentencePairs(pairs) => pairs.per_epoch(),
+        }
     }
 
     /// Numbers that name a sample.
     pub fn len(&self) -> u64 {
-        self.index.as_ref().map_or_else(|| self.per_epoch(), |index| index.num_samples())
+        match self {
+            Self::Windows(windows) => windows.len(),
+            Self::SentencePairs(pairs) => pairs.len(),
+        }
     }
 
     /// Whether there is no whole sample.
@@ -59,34 +47,75 @@ impl SourceSamples {
         self.len() == 0
     }
 
-    /// Tokens of the documents, those behind the last whole sample included.
+    /// Tokens of the documents, those that belong to no sample included.
     pub fn num_tokens(&self) -> u64 {
-        self.stream.num_tokens()
+        self.stream().num_tokens()
     }
 
     /// Inputs per sample.
     pub fn seq_length(&self) -> usize {
-        self.seq_length
+        match self {
+            Self::Windows(windows) => windows.seq_length(),
+            Self::SentencePairs(pairs) => pairs.seq_length(),
+        }
     }
 
     /// The documents.
     pub fn stream(&self) -> &TokenStream {
-        &self.stream
-    }
-
-    /// The order of the original implementation, where it is this one.
-    pub fn index(&self) -> Option<&MegatronIndex> {
-        self.index.as_deref()
-    }
-
-    pub(super) fn read(&self, sample: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
-        if let Some(index) = &self.index {
-            return Ok(index.read(&self.stream, sample, out)?);
+        match self {
+            Self::Windows(windows) => windows.stream(),
+            Self::SentencePairs(pairs) => pairs.stream(),
         }
-        assert!(sample < self.len(), "sample {sample} of {}", self.len());
-        let filled = out.len();
-        out.resize(filled + self.seq_length + 1, 0);
-        Ok(self.stream.read(sample * self.seq_length as u64, &mut out[filled..])?)
+    }
+
+    /// Epochs whose samples are shuffled together, in the order `"megatron"`; `None` in others.
+    pub fn shuffled_epochs(&self) -> Option<u64> {
+        match self {
+            Self::Windows(windows) => windows.index().map(|index| index.epochs()),
+            Self::SentencePairs(pairs) => pairs.is_shuffled().then(|| pairs.map().epochs()),
+        }
+    }
+
+    /// Which sample stands at place `position` of the source's samples in the order `"megatron"`;
+    /// `None` in others.
+    ///
+    /// # Panics
+    ///
+    /// Behind the places that the shuffle was made for.
+    pub fn shuffled_at(&self, position: u64) -> Option<u64> {
+        match self {
+            Self::Windows(windows) => windows.index().map(|index| index.sample_at(position)),
+            Self::SentencePairs(pairs) => {
+                let place = || {
+                    assert!(position < pairs.len(), "place {position} of {}", pairs.len());
+                    position // the samples themselves are in that order
+                };
+                pairs.is_shuffled().then(place)
+            }
+        }
+    }
+
+    /// How often a run that draws `drawn` samples goes through the source.
+    pub fn epochs(&self, drawn: u64) -> f64 {
+        let drawn = drawn as f64;
+        match (self, self.shuffled_epochs()) {
+            (_, None) => drawn / self.per_epoch() as f64,
+            // Its epochs follow without a gap, so that a source of less than one sample has some.
+            (Self::Windows(windows), _) => {
+                drawn * windows.seq_length() as f64 / windows.num_tokens() as f64
+            }
+            (Self::SentencePairs(pairs), Some(epochs)) => {
+                drawn * epochs as f64 / pairs.len() as f64
+            }
+        }
+    }
+
+    /// Documents that give no sample; `None` where every document does.
+    pub fn skipped(&self) -> Option<SkippedDocuments> {
+        match self {
+            Self::Windows(_) => None,
+            Self::SentencePairs(pairs) => Some(pairs.map().skipped()),
+        }
     }
 }
 
@@ -108,7 +137,7 @@ impl Samples {
     #[must_use]
     pub fn new(shard: &Arc<ShardReader>, documents: Range<u64>, seq_length: usize) -> Self {
         let stream = TokenStream::new(shard, documents);
-        Self::of_sources(vec![SourceSamples::new(stream, seq_length)])
+        Self::of_sources(vec![SourceSamples::Windows(Windows::new(stream, seq_length))])
     }
 
     /// The samples of several sources.
@@ -119,10 +148,10 @@ impl Samples {
     /// than 64 bits can number.
     #[must_use]
     pub fn of_sources(sources: Vec<SourceSamples>) -> Self {
-        let seq_length = sources[0].seq_length;
+        let seq_length = sources[0].seq_length();
         let mut first_ids = vec![0_u64];
         for source in &sources {
-            assert_eq!(source.seq_length, seq_length, "samples of one length");
+            assert_eq!(source.seq_length(), seq_length, "samples of one length");
             let first = first_ids[first_ids.len() - 1];
             first_ids.push(first.checked_add(source.len()).expect("samples in 64 bits"));
         }
@@ -172,11 +201,40 @@ impl Samples {
     ///
     /// # Panics
     ///
-    /// When there is no such sample.
+    /// When there is no such sample, or it is no window.
     pub fn read(&self, id: u64, out: &mut Vec<u32>) -> Result<(), TrainError> {
+        match self.find(id) {
+            (SourceSamples::Windows(windows), sample) => windows.read(sample, out),
+            (SourceSamples::SentencePairs(_), _) => panic!("sample {id} is a pair of sentences"),
+        }
+    }
+
+    /// Sample `id`, with the choices of `key` at place `place`.
+    ///
+    /// # Errors
+    ///
+    /// When a shard cannot be read there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such sample, or it is no pair of sentences.
+    pub fn read_pair(&self, id: u64, key: DrawKey, place: u64) -> Result<PairSample, TrainError> {
+        match self.find(id) {
+            (SourceSamples::Windows(_), _) => panic!("sample {id} is a window"),
+            (SourceSamples::SentencePairs(pairs), sample) => Ok(pairs.read(sample, key, place)?),
+        }
+    }
+
+    /// Whether the samples are pairs of sentences.
+    pub fn are_pairs(&self) -> bool {
+        matches!(self.sources[0], SourceSamples::SentencePairs(_))
+    }
+
+    /// The source of sample `id`, and its number there.
+    fn find(&self, id: u64) -> (&SourceSamples, u64) {
         assert!(id < self.len(), "sample {id} of {}", self.len());
         let source = self.first_ids.partition_point(|&first| first <= id) - 1;
-        self.sources[source].read(id - self.first_ids[source], out)
+        (&self.sources[source], id - self.first_ids[source])
     }
 
     /// Loss in nats of predicting each token by its frequency in these documents, those of all

@@ -27,6 +27,10 @@ struct Run {
     first_document: u64,
     /// Tokens of the stream before these.
     first_token: u64,
+    /// Their sequences, as the shard counts them.
+    sequences: Range<u64>,
+    /// Sequences of the stream before these.
+    first_sequence: u64,
 }
 
 impl TokenStream {
@@ -58,9 +62,16 @@ impl TokenStream {
         }
         let place = |document| shard.document_tokens(document).expect("a document of the shard");
         let tokens = place(documents.start).start..place(documents.end - 1).end;
-        let (first_document, first_token) = (self.num_documents(), self.num_tokens());
-        let shard = Arc::clone(shard);
-        self.runs.push(Run { shard, documents, tokens, first_document, first_token });
+        let sequences = |document| shard.document_sequences(document).expect("one of the shard");
+        self.runs.push(Run {
+            shard: Arc::clone(shard),
+            tokens,
+            first_document: self.num_documents(),
+            first_token: self.num_tokens(),
+            sequences: sequences(documents.start).start..sequences(documents.end - 1).end,
+            first_sequence: self.num_sequences(),
+            documents,
+        });
     }
 
     /// Documents.
@@ -73,6 +84,42 @@ impl TokenStream {
     #[must_use]
     pub fn num_tokens(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.first_token + count(&run.tokens))
+    }
+
+    /// Sequences: documents, or their sentences.
+    #[must_use]
+    pub fn num_sequences(&self) -> u64 {
+        self.runs.last().map_or(0, |run| run.first_sequence + count(&run.sequences))
+    }
+
+    /// The sequences of document `document`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such document.
+    #[must_use]
+    pub fn document_sequences(&self, document: u64) -> Range<u64> {
+        let run = self.runs.partition_point(|run| run.first_document <= document) - 1;
+        let run = &self.runs[run];
+        let number = run.documents.start + (document - run.first_document);
+        let sequences = run.shard.document_sequences(number).expect("a document of the shard");
+        let number = |sequence: u64| sequence - run.sequences.start + run.first_sequence;
+        number(sequences.start)..number(sequences.end)
+    }
+
+    /// Places of the tokens of sequence `sequence`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such sequence.
+    #[must_use]
+    pub fn sequence_tokens(&self, sequence: u64) -> Range<u64> {
+        let run = self.runs.partition_point(|run| run.first_sequence <= sequence) - 1;
+        let run = &self.runs[run];
+        let number = run.sequences.start + (sequence - run.first_sequence);
+        let tokens = run.shard.sequence_tokens(number).expect("a sequence of the shard");
+        let place = |token: u64| token - run.tokens.start + run.first_token;
+        place(tokens.start)..place(tokens.end)
     }
 
     /// The stream of the documents `documents` of this one.

@@ -14,19 +14,25 @@ use tracing::{info, warn};
 
 use super::blend::Blend;
 use super::error::DataError;
+use super::form::SampleForm;
 use super::input::{DataInputs, Source};
 use super::megatron_index::MegatronIndex;
 use super::order::SampleOrder;
 use super::record::{DataRecord, InputRecord, SourceRecord};
 use super::sampler::OrderedSamples;
+use super::sampler::seed_of;
 use super::samples::{Samples, SourceSamples};
+use super::sentence_pairs::{PairRecipe, SentencePairs, SkippedDocuments};
 use super::stream::TokenStream;
+use super::windows::Windows;
 use crate::TrainError;
 use crate::config::{DataConfig, Repeat};
 
 /// What a run needs of its data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DataRequest {
+    /// What a sample is.
+    pub(crate) form: SampleForm,
     /// Inputs per sample.
     pub(crate) seq_length: usize,
     /// Seed of the order.
@@ -60,6 +66,9 @@ pub struct DataSourceSummary {
     pub samples: Option<u64>,
     /// How often the run goes through them.
     pub epochs: Option<f64>,
+    /// Documents to train on that give no pair of sentences; `None` where pairs are not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents_skipped: Option<SkippedDocuments>,
 }
 
 /// A source with its documents divided.
@@ -94,17 +103,24 @@ impl TrainingData {
         request: &DataRequest,
         observer: &dyn Observer,
     ) -> Result<Self, TrainError> {
+        inputs.check_form(request.form)?;
+        let recipe = inputs.pair_recipe(request.form, request.seq_length)?;
         let mix = Mix::of(inputs, config)?;
-        mix.check_sizes(config, request)?;
+        if recipe.is_none() {
+            mix.check_sizes(config, request)?;
+        }
         let inputs_read = mix.records(inputs, observer)?;
 
         let blend = mix.blend(request.num_samples, observer)?;
         let drawn = blend.counts(request.num_samples);
-        let train = mix.train_samples(config, request, &drawn, observer)?;
+        let train = match &recipe {
+            None => mix.train_windows(config, request, &drawn, observer)?,
+            Some(recipe) => mix.train_pairs(config, request, recipe, &drawn, observer)?,
+        };
         let epochs: Vec<f64> =
             train.iter().zip(&drawn).map(|(source, &drawn)| source.epochs(drawn)).collect();
         mix.check_repeats(config.repeat, &train, &drawn, &epochs)?;
-        let shuffled = train.iter().filter_map(|source| Some(source.index()?.epochs()));
+        let shuffled = train.iter().filter_map(SourceSamples::shuffled_epochs);
         let record = DataRecord { inputs: inputs_read, epochs: shuffled.collect() };
         let sources = mix.summaries(inputs, &blend, &train, &epochs);
 
@@ -112,7 +128,9 @@ impl TrainingData {
         Ok(Self {
             train: OrderedSamples::blended(train, config.order, request.seed, blend),
             validation: match request.validation {
-                Some(limit) => Some(mix.validation(request, limit, observer)?),
+                Some(limit) => {
+                    Some(mix.validation(config, request, recipe.as_ref(), limit, observer)?)
+                }
                 None => None,
             },
             record,
@@ -245,7 +263,7 @@ impl Mix {
     }
 
     /// The training samples of every source, of which the run draws `drawn`.
-    fn train_samples(
+    fn train_windows(
         &self,
         config: &DataConfig,
         request: &DataRequest,
@@ -257,13 +275,40 @@ impl Mix {
             self.sources.iter().zip(drawn).enumerate().map(|(place, (source, &drawn))| {
                 let stream = source.train.clone();
                 if config.order != SampleOrder::Megatron {
-                    return Ok(SourceSamples::new(stream, seq_length));
+                    return Ok(SourceSamples::Windows(Windows::new(stream, seq_length)));
                 }
                 let seed = megatron_seed(request.seed, place)?;
                 let memory = machine::memory_bytes();
                 let index =
                     MegatronIndex::build(&stream, seq_length, drawn, seed, memory, observer)?;
-                Ok(SourceSamples::with_index(stream, seq_length, index))
+                Ok(SourceSamples::Windows(Windows::with_index(stream, seq_length, index)))
+            });
+        samples.collect()
+    }
+
+    /// The training pairs of every source, of which the run draws `drawn`.
+    fn train_pairs(
+        &self,
+        config: &DataConfig,
+        request: &DataRequest,
+        recipe: &PairRecipe,
+        drawn: &[u64],
+        observer: &dyn Observer,
+    ) -> Result<Vec<SourceSamples>, TrainError> {
+        let samples =
+            self.sources.iter().zip(drawn).enumerate().map(|(place, (source, &drawn))| {
+                let seed = match config.order {
+                    SampleOrder::Megatron => megatron_seed(request.seed, place)?,
+                    // Of the first source and a seed of 32 bits it is the same one.
+                    SampleOrder::Keyed | SampleOrder::Sequential => {
+                        seed_of(request.seed, place) as u32
+                    }
+                };
+                let stream = source.train.clone();
+                let pairs =
+                    SentencePairs::new(stream, recipe, config.order, drawn, seed, observer)?;
+                source.check_pairs("training", &pairs, config)?;
+                Ok(SourceSamples::SentencePairs(pairs))
             });
         samples.collect()
     }
@@ -317,6 +362,7 @@ impl Mix {
             tokens: Some(samples.num_tokens()),
             samples: Some(samples.per_epoch()),
             epochs: Some(epochs),
+            documents_skipped: samples.skipped(),
         });
         let is_unused = |weight: Option<f64>| weight == Some(0.0);
         let unused = inputs.inputs().iter().filter(|input| is_unused(input.written.weight));
@@ -326,6 +372,7 @@ impl Mix {
             tokens: None,
             samples: None,
             epochs: None,
+            documents_skipped: None,
         });
         used.chain(unused).collect()
     }
@@ -334,13 +381,22 @@ impl Mix {
     /// `limit`, it takes.
     fn validation(
         &self,
+        config: &DataConfig,
         request: &DataRequest,
+        recipe: Option<&PairRecipe>,
         limit: u64,
         observer: &dyn Observer,
     ) -> Result<(OrderedSamples, u64), TrainError> {
-        let held_out = self.sources.iter().map(|source| source.validation.clone());
-        let samples = held_out.map(|stream| SourceSamples::new(stream, request.seq_length));
-        let samples = Samples::of_sources(samples.collect());
+        let held_out = self.sources.iter().map(|source| {
+            let stream = source.validation.clone();
+            let Some(recipe) = recipe else {
+                return Ok(SourceSamples::Windows(Windows::new(stream, request.seq_length)));
+            };
+            let pairs = SentencePairs::held_out(stream, recipe, observer)?;
+            source.check_pairs("validation", &pairs, config)?;
+            Ok(SourceSamples::SentencePairs(pairs))
+        });
+        let samples = Samples::of_sources(held_out.collect::<Result<_, TrainError>>()?);
         let available: Vec<u64> = samples.sources().iter().map(SourceSamples::len).collect();
         let blend = self.blend(samples.len(), observer)?;
         let longest = blend.longest_without_repeat(&available);
@@ -353,21 +409,39 @@ impl Mix {
             );
         }
         let order = SampleOrder::Sequential;
-        Ok((OrderedSamples::blended(samples, order, request.seed, blend), taken))
+        Ok((OrderedSamples::blended(samples, order, request.seed, blend).held_out(), taken))
     }
 }
 
-impl SourceSamples {
-    /// How often a run that draws `drawn` samples goes through the source.
-    fn epochs(&self, drawn: u64) -> f64 {
-        match self.index() {
-            None => drawn as f64 / self.per_epoch() as f64,
-            // Its epochs follow without a gap, so that a source of less than one sample has some.
-            Some(_) => {
-                let tokens = drawn as f64 * self.seq_length() as f64;
-                tokens / self.num_tokens() as f64
-            }
+impl DividedSource {
+    /// Refuses a part without a pair of sentences, and tells which documents give none.
+    fn check_pairs(
+        &self,
+        part: &'static str,
+        pairs: &SentencePairs,
+        config: &DataConfig,
+    ) -> Result<(), DataError> {
+        let (documents, skipped) = (pairs.stream().num_documents(), pairs.map().skipped());
+        if pairs.is_empty() {
+            return Err(DataError::NoPairs {
+                source_name: self.name.clone(),
+                part,
+                split: config.split.to_string(),
+                documents,
+                skipped,
+            });
         }
+        if skipped.total() > 0 {
+            warn!(
+                "{}: {} of the {documents} documents of the {part} part give no pair of sentences: \
+                 {} with fewer than two, {} with one of more than 512 tokens",
+                self.name,
+                skipped.total(),
+                skipped.of_one_sentence,
+                skipped.with_long_sentence
+            );
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::Gpt2Config;
+use super::LayerConfig;
 use crate::backend::{
     AttentionSettings, IncrementalKernels, KeyValueShape, TpBackend, VisibleKeys, attention,
     cached_attention,
@@ -36,7 +36,7 @@ pub struct SelfAttention<B: TpBackend> {
 
 impl<B: TpBackend> SelfAttention<B> {
     pub(super) fn init(
-        config: &Gpt2Config,
+        config: &LayerConfig,
         layer: usize,
         parameters: &ParameterLoader<'_, B>,
     ) -> Result<Self, TrainError> {
@@ -62,11 +62,13 @@ impl<B: TpBackend> SelfAttention<B> {
         })
     }
 
-    /// `residual + dropout(attention(input))`, all `[batch, seq, hidden_size]`.
+    /// `residual + dropout(attention(input))`, all `[batch, seq, hidden_size]`, where each query sees
+    /// the keys `visible`.
     pub fn forward_onto(
         &self,
         residual: Tensor<B, 3>,
         input: Tensor<B, 3>,
+        visible: &VisibleKeys,
         dropout_key: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
         let query_key_value = self.query_key_value.forward(input);
@@ -74,7 +76,7 @@ impl<B: TpBackend> SelfAttention<B> {
         let settings = AttentionSettings {
             heads: self.heads.count,
             scale: self.scale(),
-            visible: VisibleKeys::Causal,
+            visible: visible.clone(),
             mask: mask.map(|mask| mask.with_first_head(self.heads.first)),
         };
         let context = attention(query_key_value, settings);

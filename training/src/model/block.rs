@@ -3,13 +3,14 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::{Gpt2Config, LayerNorm, Mlp, SelfAttention};
-use crate::backend::{IncrementalKernels, TpBackend};
+use super::{Arrangement, LayerConfig, LayerNorm, Mlp, SelfAttention};
+use crate::backend::{IncrementalKernels, TpBackend, VisibleKeys};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parameters::ParameterLoader;
 
-/// `x + attention(norm(x))`, then `x + mlp(norm(x))`.
+/// `x + attention(norm(x))`, then `x + mlp(norm(x))`; or, in the arrangement of figure 7a,
+/// `norm(x)` in place of `x` in both sums.
 #[derive(Module, Debug)]
 pub struct TransformerBlock<B: TpBackend> {
     /// Before attention.
@@ -20,11 +21,13 @@ pub struct TransformerBlock<B: TpBackend> {
     pub post_attention_layernorm: LayerNorm<B>,
     /// Each token by itself.
     pub mlp: Mlp<B>,
+    #[module(skip)]
+    arrangement: Arrangement,
 }
 
 impl<B: TpBackend> TransformerBlock<B> {
     pub(super) fn init(
-        config: &Gpt2Config,
+        config: &LayerConfig,
         layer: usize,
         parameters: &ParameterLoader<'_, B>,
     ) -> Result<Self, TrainError> {
@@ -37,15 +40,30 @@ impl<B: TpBackend> TransformerBlock<B> {
             attention: SelfAttention::init(config, layer, &parameters.child("attention"))?,
             post_attention_layernorm: norm("post_attention_layernorm")?,
             mlp: Mlp::init(config, layer, &parameters.child("mlp"))?,
+            arrangement: config.arrangement,
         })
     }
 
-    /// `[batch, seq, hidden_size]` → the same.
-    pub fn forward(&self, hidden: Tensor<B, 3>, dropout_key: Option<&DropoutKey>) -> Tensor<B, 3> {
+    /// `[batch, seq, hidden_size]` → the same, where each query sees the keys `visible`.
+    pub fn forward(
+        &self,
+        hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
+        dropout_key: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
         let normed = self.input_layernorm.forward(hidden.clone());
-        let hidden = self.attention.forward_onto(hidden, normed, dropout_key);
+        let residual = self.residual(hidden, &normed);
+        let hidden = self.attention.forward_onto(residual, normed, visible, dropout_key);
         let normed = self.post_attention_layernorm.forward(hidden.clone());
-        self.mlp.forward_onto(hidden, normed, dropout_key)
+        self.mlp.forward_onto(self.residual(hidden, &normed), normed, dropout_key)
+    }
+
+    /// What a block's output is added to: what its norm got, or what that gave.
+    fn residual(&self, hidden: Tensor<B, 3>, normed: &Tensor<B, 3>) -> Tensor<B, 3> {
+        match self.arrangement {
+            Arrangement::PreNorm => hidden,
+            Arrangement::PostNorm => normed.clone(),
+        }
     }
 }
 
@@ -58,8 +76,9 @@ impl<B: IncrementalKernels> TransformerBlock<B> {
         key_values: &mut B::KeyValues,
     ) -> Tensor<B, 3> {
         let normed = self.input_layernorm.forward(hidden.clone());
-        let hidden = self.attention.forward_cached(hidden, normed, key_values);
+        let residual = self.residual(hidden, &normed);
+        let hidden = self.attention.forward_cached(residual, normed, key_values);
         let normed = self.post_attention_layernorm.forward(hidden.clone());
-        self.mlp.forward_by_row(hidden, normed)
+        self.mlp.forward_by_row(self.residual(hidden, &normed), normed)
     }
 }

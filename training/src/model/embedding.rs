@@ -62,14 +62,25 @@ impl<B: TpBackend> Embedding<B> {
     ) -> Tensor<B, 3> {
         let [_, seq] = tokens.dims();
         let words = self.word_embeddings.forward(tokens, precision);
-        let positions = self.position_embeddings.weight.val();
-        let [learned, _] = positions.dims();
-        assert!(seq <= learned, "{seq} tokens, but {learned} positions were learned");
-        // Most sequences are full; slicing all of it would cost a copy of its gradient.
-        let positions = if seq < learned { positions.narrow(0, 0, seq) } else { positions };
+        let positions = self.position_embeddings.first(seq);
         // The sum is one of f32, and so is that of the positions' gradients over the batch.
         let sum = convert(words, Precision::F32) + positions.unsqueeze();
         convert(dropout(sum, self.dropout.mask(dropout_key)), precision)
+    }
+}
+
+impl<B: TpBackend> PositionEmbedding<B> {
+    /// The rows of the first `seq` positions, `[seq, hidden_size]`.
+    ///
+    /// # Panics
+    ///
+    /// When they are more than were learned.
+    pub(super) fn first(&self, seq: usize) -> Tensor<B, 2> {
+        let positions = self.weight.val();
+        let [learned, _] = positions.dims();
+        assert!(seq <= learned, "{seq} tokens, but {learned} positions were learned");
+        // Most sequences are full; slicing all of it would cost a copy of its gradient.
+        if seq < learned { positions.narrow(0, 0, seq) } else { positions }
     }
 }
 

@@ -4,11 +4,14 @@ use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
 use super::{Embedding, Gpt2Config, KeyValueCache, LayerNorm, TransformerBlock};
-use crate::backend::{IncrementalKernels, Precision, TpBackend};
+use crate::backend::{IncrementalKernels, Precision, TpBackend, VisibleKeys};
 use crate::error::TrainError;
 use crate::parallel::random::DropoutKey;
 use crate::parallel::{LmHead, Targets, TensorParallelGroup, TokenScore};
 use crate::parameters::{ParameterLoader, ParameterSource};
+
+/// Every query sees what came before it.
+const CAUSAL: VisibleKeys = VisibleKeys::Causal;
 
 /// A GPT-2 language model.
 #[derive(Module, Debug)]
@@ -42,11 +45,11 @@ impl<B: TpBackend> Gpt2<B> {
         config.check_splits_over(group)?;
         let table = config.parameters();
         let parameters = ParameterLoader::new(&table, source, group, device);
-        let layers = parameters.child("layers");
+        let (layers, sizes) = (parameters.child("layers"), config.layers());
         Ok(Self {
             embedding: Embedding::init(config, &parameters.child("embedding"))?,
             layers: (0..config.num_layers)
-                .map(|layer| TransformerBlock::init(config, layer, &layers.child(layer)))
+                .map(|layer| TransformerBlock::init(&sizes, layer, &layers.child(layer)))
                 .collect::<Result<_, _>>()?,
             final_layernorm: LayerNorm::init(
                 config.hidden_size,
@@ -87,8 +90,10 @@ impl<B: TpBackend> Gpt2<B> {
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 3> {
         let embedded = self.embed(tokens, dropout);
-        let hidden =
-            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        let hidden = self
+            .layers
+            .iter()
+            .fold(embedded, |hidden, layer| layer.forward(hidden, &CAUSAL, dropout));
         self.final_layernorm.forward(hidden)
     }
 
@@ -109,8 +114,10 @@ impl<B: TpBackend> Gpt2<B> {
         dropout: Option<&DropoutKey>,
     ) -> Tensor<B, 1> {
         let embedded = self.embed(tokens, dropout);
-        let hidden =
-            self.layers.iter().fold(embedded, |hidden, layer| layer.forward(hidden, dropout));
+        let hidden = self
+            .layers
+            .iter()
+            .fold(embedded, |hidden, layer| layer.forward(hidden, &CAUSAL, dropout));
         self.head_loss(hidden, targets, loss_weights)
     }
 
@@ -127,7 +134,7 @@ impl<B: TpBackend> Gpt2<B> {
     ) -> Tensor<B, 1> {
         let hidden = self.final_layernorm.forward(hidden);
         let targets = Targets::new(targets, loss_weights);
-        self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), &targets)
+        self.lm_head.loss(hidden, self.embedding.word_embeddings.weight.val(), None, &targets)
     }
 
     /// Losses and predictions at some positions, without dropout.
@@ -156,7 +163,8 @@ impl<B: TpBackend> Gpt2<B> {
             let indices = Tensor::<B, 1, Int>::from_data(indices.as_slice(), &hidden.device());
             hidden = hidden.select(0, indices);
         }
-        self.lm_head.token_scores(hidden, self.embedding.word_embeddings.weight.val(), targets)
+        let table = self.embedding.word_embeddings.weight.val();
+        self.lm_head.token_scores(hidden, table, None, targets)
     }
 
     /// All logits, `[batch, seq, vocab_size]`, without dropout and without a graph: for looking
@@ -167,7 +175,7 @@ impl<B: TpBackend> Gpt2<B> {
     /// As [`hidden_states`](Self::hidden_states).
     pub fn logits(&self, tokens: Tensor<B, 2, Int>) -> Tensor<B, 3> {
         let hidden = self.hidden_states(tokens, None);
-        self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val())
+        self.lm_head.logits(hidden, self.embedding.word_embeddings.weight.val(), None)
     }
 }
 

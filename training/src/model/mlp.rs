@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::Gpt2Config;
+use super::LayerConfig;
 use crate::backend::{Activation, IncrementalKernels, TpBackend, bias_gelu};
 use crate::error::TrainError;
 use crate::parallel::random::{DropoutKey, DropoutSite, KeyedDropout};
@@ -30,11 +30,11 @@ pub struct Mlp<B: TpBackend> {
 
 impl<B: TpBackend> Mlp<B> {
     pub(super) fn init(
-        config: &Gpt2Config,
+        config: &LayerConfig,
         layer: usize,
         parameters: &ParameterLoader<'_, B>,
     ) -> Result<Self, TrainError> {
-        let (hidden, ffn) = (config.hidden_size, config.ffn_size());
+        let (hidden, ffn) = (config.hidden_size, config.ffn_hidden_size);
         let up = ColumnParallelLinearConfig::new("layer.mlp", hidden, ffn);
         let down = RowParallelLinearConfig::new("layer.mlp", ffn, hidden);
         Ok(Self {

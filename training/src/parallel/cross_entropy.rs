@@ -50,7 +50,8 @@ pub struct TokenScore {
 
 /// The language-model head: scores every token by the product with its embedding.
 ///
-/// The head has no parameter of its own: its weight is the embedding table, split by vocabulary.
+/// The head has no weight of its own: that is the embedding table, split by vocabulary. A bias, where
+/// a model has one (BERT), is split like it.
 /// Padded rows of the table take no part: they are never scored and receive no gradient.
 ///
 /// # Shapes
@@ -61,6 +62,7 @@ pub struct TokenScore {
 /// |----------|-----------------------------|--------------|
 /// | `hidden` | `[batch, seq, hidden_size]` | replicated   |
 /// | `weight` | `[v / p, hidden_size]`      | split, dim 0 |
+/// | `bias`   | `[v / p]`                   | split, dim 0 |
 /// | loss     | `[1]`                       | replicated   |
 ///
 /// # Source
@@ -95,11 +97,12 @@ impl LmHead {
         &self,
         hidden: Tensor<B, 3>,
         weight: Tensor<B, 2>,
+        bias: Option<Tensor<B, 1>>,
         targets: &Targets,
     ) -> Tensor<B, 1> {
         let hidden = rows(copy_to_region(hidden, &self.region));
         self.check(hidden.dims()[0], &targets.tokens);
-        vocab_parallel_cross_entropy(hidden, weight, targets, &self.vocabulary, &self.region)
+        vocab_parallel_cross_entropy(hidden, weight, bias, targets, &self.vocabulary, &self.region)
     }
 
     /// Loss and prediction of each row of `hidden` `[rows, hidden_size]`, without a graph.
@@ -114,6 +117,7 @@ impl LmHead {
         &self,
         hidden: Tensor<B, 2>,
         weight: Tensor<B, 2>,
+        bias: Option<Tensor<B, 1>>,
         targets: &[u32],
     ) -> Vec<TokenScore> {
         self.check(hidden.dims()[0], targets);
@@ -121,6 +125,7 @@ impl LmHead {
         B::head_token_scores(
             hidden.tensor(),
             weight.tensor(),
+            bias.map(|bias| bias.into_primitive().tensor()),
             targets,
             &self.vocabulary,
             self.region.group(),
@@ -133,10 +138,20 @@ impl LmHead {
     /// # Panics
     ///
     /// When another rank of the group has failed.
-    pub fn logits<B: TpBackend>(&self, hidden: Tensor<B, 3>, weight: Tensor<B, 2>) -> Tensor<B, 3> {
+    pub fn logits<B: TpBackend>(
+        &self,
+        hidden: Tensor<B, 3>,
+        weight: Tensor<B, 2>,
+        bias: Option<Tensor<B, 1>>,
+    ) -> Tensor<B, 3> {
         let ([batch, seq, _], device) = (hidden.dims(), hidden.device());
         // Vocabulary first, so that the gathered parts follow each other.
-        let part = weight.matmul(rows(hidden).transpose()).into_data();
+        let part = weight.matmul(rows(hidden).transpose());
+        let part = match bias {
+            Some(bias) => part + bias.unsqueeze_dim(1),
+            None => part,
+        };
+        let part = part.into_data();
         let part = part.as_slice::<f32>().expect("logits are f32");
         let gathered = self.region.group().all_gather("head.logits", part);
         let padded = gathered.len() / (batch * seq);
@@ -184,7 +199,7 @@ impl LmHead {
 
 /// Cross-entropy over a vocabulary that is split over the ranks.
 ///
-/// With `x` the logits of a position, `t` its target and `w` its weight, returns the sum over all
+/// With `x` the logits of a position, to which a bias may be added, `t` its target and `w` its weight, returns the sum over all
 /// positions of `w · (ln Σ_j exp(x_j) - x_t)`. Communicates three numbers for each position:
 /// `loss.max`, `loss.target` and `loss.sum`.
 ///
@@ -194,6 +209,7 @@ impl LmHead {
 /// |----------|-----------------------|--------------|
 /// | `hidden` | `[rows, hidden_size]` | replicated   |
 /// | `weight` | `[v / p, hidden_size]`| split, dim 0 |
+/// | `bias`   | `[v / p]`             | split, dim 0 |
 /// | result   | `[1]`                 | replicated   |
 ///
 /// The gradient of `hidden` is this rank's share: pass `hidden` through
@@ -205,12 +221,14 @@ impl LmHead {
 pub fn vocab_parallel_cross_entropy<B: TpBackend>(
     hidden: Tensor<B, 2>,
     weight: Tensor<B, 2>,
+    bias: Option<Tensor<B, 1>>,
     targets: &Targets,
     vocabulary: &VocabularyRange,
     region: &Region,
 ) -> Tensor<B, 1> {
     let (hidden, weight) = (hidden.into_primitive().tensor(), weight.into_primitive().tensor());
-    let loss = B::head_loss(hidden, weight, targets, vocabulary, region.group());
+    let bias = bias.map(|bias| bias.into_primitive().tensor());
+    let loss = B::head_loss(hidden, weight, bias, targets, vocabulary, region.group());
     Tensor::from_primitive(TensorPrimitive::Float(loss))
 }
 

@@ -10,6 +10,8 @@
 //! | initial weights     | the seed                              | index / 4 (2 words), name hash (2 words) |
 //! | dropout             | Philox(seed; step, step, 1, 0)        | element / 4, head and layer, sample, sample and site |
 //! | tokens of a text    | Philox(seed; sample, sample, 2, 0)    | position (2 words), 0, 0         |
+//! | pairs and masks     | Philox(seed; place, place, 3, 0)      | draw / 4 (2 words), 0, 0         |
+//! | the same, held out  | Philox(0; place, place, 4, 0)         | draw / 4 (2 words), 0, 0         |
 //!
 //! In dropout, `sample` is the index in the global batch, `head` the index among all heads and
 //! `element` the place in that sample's and head's tensor. A rank that holds a part of the heads
@@ -43,7 +45,7 @@ pub fn philox4x32(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
 }
 
 /// The low and the high word.
-fn words(value: u64) -> [u32; 2] {
+pub(crate) fn words(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
@@ -128,6 +130,8 @@ pub enum DropoutSite {
     AttentionOutput = 2,
     /// The output of the MLP.
     MlpOutput = 3,
+    /// What a sample is as a whole, before a classifier.
+    Pooled = 4,
 }
 
 /// A family of masks: one for every sample and head.

@@ -66,6 +66,7 @@ impl EventFile {
             ("tokens_per_second", Some(metrics.tokens_per_second)),
         ];
         let scalars = scalars.into_iter().filter_map(|(tag, value)| Some((tag, value?)));
+        let scalars = scalars.chain(metrics.losses.iter().map(|(&tag, &value)| (tag, value)));
         self.write(&Event::Scalars { step: metrics.step, scalars: scalars.collect() })
     }
 
@@ -75,7 +76,9 @@ impl EventFile {
     ///
     /// When the file cannot be written.
     pub(crate) fn validation(&mut self, metrics: &ValidationMetrics) -> Result<(), TrainError> {
-        let scalars = vec![("validation_loss", metrics.validation_loss)];
+        let others = metrics.others.iter().map(|(&tag, &value)| (tag, value));
+        let scalars = [("validation_loss", metrics.validation_loss)].into_iter().chain(others);
+        let scalars = scalars.collect();
         self.write(&Event::Scalars { step: metrics.step, scalars })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{TOKENIZER, check};
+use super::{Sequences, TOKENIZER, check};
 use crate::reader::SourceConfig;
 use crate::shard::{DType, ShardSummary};
 use crate::tokenizer::{Tokenizer, fingerprint_of};
@@ -28,6 +28,12 @@ pub struct DataManifest {
     pub documents: u64,
     /// Number of tokens, ends of documents among them.
     pub tokens: u64,
+    /// What a sequence of the shard is.
+    #[serde(default, skip_serializing_if = "Sequences::are_documents")]
+    pub sequences: Sequences,
+    /// Number of sentences, where they are the sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentences: Option<u64>,
     /// Format of a token in the shard.
     pub dtype: DType,
     /// Size and checksum of every file but this one.
@@ -137,6 +143,8 @@ impl DataManifest {
             tokenizer: TokenizerIdentity::of(tokenizer),
             documents: shard.documents,
             tokens: shard.tokens,
+            sequences: Sequences::Documents,
+            sentences: None,
             dtype: shard.dtype,
             files: shard.files.to_vec(),
             sources: Vec::new(),
@@ -145,5 +153,12 @@ impl DataManifest {
             dropped: BTreeMap::new(),
             definition: tokenizer.definition(),
         }
+    }
+
+    /// The same for a shard whose sequences are `sequences`.
+    #[must_use]
+    pub fn with_sequences(self, sequences: Sequences, shard: &ShardSummary) -> Self {
+        let sentences = (sequences == Sequences::Sentences).then_some(shard.sequences);
+        Self { sequences, sentences, ..self }
     }
 }

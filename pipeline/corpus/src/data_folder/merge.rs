@@ -22,6 +22,7 @@ pub(crate) fn merge_folders(
     observer: &dyn Observer,
 ) -> Result<ShardCheck, CorpusError> {
     refuse_other_tokenizers(folders)?;
+    refuse_other_sequences(folders)?;
     let mut checks = Vec::new();
     for folder in folders {
         checks.push(folder.verify(observer)?);
@@ -36,7 +37,9 @@ pub(crate) fn merge_folders(
     for list in lists(folders) {
         concatenate(list, folders, &writer.file(list), observer)?;
     }
-    let mut manifest = DataManifest::new(tokenizer.as_ref(), &summary);
+    let sequences = folders[0].manifest.sequences;
+    let mut manifest =
+        DataManifest::new(tokenizer.as_ref(), &summary).with_sequences(sequences, &summary);
     let mut documents_before = 0;
     for folder in folders {
         manifest.sources.extend(folder.manifest.sources.iter().cloned());
@@ -64,6 +67,18 @@ fn refuse_other_tokenizers(folders: &[DataFolder]) -> Result<(), CorpusError> {
             first: folders[0].path.clone(),
             other: other.path.clone(),
             problem: "their tokens are of different tokenizers",
+        }),
+    }
+}
+
+fn refuse_other_sequences(folders: &[DataFolder]) -> Result<(), CorpusError> {
+    let sequences = |folder: &DataFolder| folder.manifest.sequences;
+    match folders.iter().find(|folder| sequences(folder) != sequences(&folders[0])) {
+        None => Ok(()),
+        Some(other) => Err(CorpusError::Unmergeable {
+            first: folders[0].path.clone(),
+            other: other.path.clone(),
+            problem: "the sequences of one are documents, and those of the other sentences",
         }),
     }
 }

@@ -16,6 +16,7 @@
 
 mod manifest;
 mod merge;
+mod sequences;
 mod workplace;
 mod writer;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use manifest::MANIFEST_VERSION;
 pub use manifest::{DataManifest, SourceSpan, TokenizerIdentity};
 pub(crate) use merge::merge_folders;
+pub use sequences::Sequences;
 use serde::de::DeserializeOwned;
 pub use workplace::Workplace;
 pub use writer::{DataFolderWriter, Existing};
@@ -119,6 +121,9 @@ impl DataFolder {
         let shard = ShardReader::open(&stem)?;
         check(&stem, "documents", self.manifest.documents, shard.num_documents())?;
         check(&stem, "tokens", self.manifest.tokens, shard.num_tokens())?;
+        if let Some(sentences) = self.manifest.sentences {
+            check(&stem, "sentences", sentences, shard.num_sequences())?;
+        }
         Ok(shard)
     }
 

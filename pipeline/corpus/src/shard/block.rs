@@ -111,6 +111,11 @@ impl ShardBlock {
         self.document_ends.push(self.lengths.len());
     }
 
+    /// Ends the document at hand, all of whose sequences were ended: it may have none.
+    pub fn end_document_of_sequences(&mut self) {
+        self.document_ends.push(self.lengths.len());
+    }
+
     /// Makes the block empty, and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

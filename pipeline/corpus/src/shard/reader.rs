@@ -83,6 +83,24 @@ impl ShardReader {
         self.index.document_tokens(document).map_err(CorpusError::shard(&self.data_path))
     }
 
+    /// The sequences of a document.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such document.
+    pub fn document_sequences(&self, document: u64) -> Result<Range<u64>, CorpusError> {
+        self.index.document_sequences(document).map_err(CorpusError::shard(&self.data_path))
+    }
+
+    /// The places of a sequence's tokens.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such sequence.
+    pub fn sequence_tokens(&self, sequence: u64) -> Result<Range<u64>, CorpusError> {
+        self.index.sequence_tokens(sequence).map_err(CorpusError::shard(&self.data_path))
+    }
+
     /// Tokens of a sequence.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use serde_json::Value;
 use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 
+use super::masked::{self, MaskedVocabulary, ROLES};
+
 /// Names under which tokenizers know the end of a document, in the order in which they are looked
 /// for.
 pub(super) const END_NAMES: [&str; 7] =
@@ -84,6 +86,33 @@ impl Definition {
         self.0["normalizer"].is_null()
             && self.0["model"]["byte_level"] == true
             && self.tokens().all(|(name, _)| !joins_words(name))
+    }
+
+    /// What a masked language model needs of the vocabulary; what is missing where it has not all.
+    pub(super) fn masked_vocabulary(&self) -> Result<MaskedVocabulary, String> {
+        let find = |(role, usual): (&str, &'static str)| {
+            let name = self.0["role_to_token"][role].as_str().unwrap_or(usual);
+            let id = self.tokens().find(|&(token, _)| token == name).map(|(_, id)| id);
+            id.ok_or(usual)
+        };
+        let found = ROLES.map(find);
+        let missing: Vec<&str> = found.iter().filter_map(|found| found.err()).collect();
+        if !missing.is_empty() {
+            return Err(masked::lacks(&missing));
+        }
+        let model = &self.0["model"];
+        let Some(prefix) = model["continuing_subword_prefix"].as_str().filter(|it| !it.is_empty())
+        else {
+            return Err("is no WordPiece: no prefix tells which of its tokens go on with a word, \
+                        and masked language models mask whole words. Use bert, or a WordPiece \
+                        tokenizer.json"
+                .to_owned());
+        };
+        let mut continues = vec![false; self.vocab_size()];
+        for (token, id) in self.tokens() {
+            continues[id as usize] = token.len() > prefix.len() && token.starts_with(prefix);
+        }
+        Ok(MaskedVocabulary::new(found.map(|found| found.expect("none is missing")), continues))
     }
 
     /// Every token's name and id: of the model's vocabulary and of those added to it.

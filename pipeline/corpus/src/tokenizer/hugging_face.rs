@@ -1,31 +1,37 @@
-//! Tokenizers as folders of Hugging Face hold them: `tokenizer.json`, and for byte-level BPE the
-//! older pair of `vocab.json` and `merges.txt`.
+//! Tokenizers as folders of Hugging Face hold them: `tokenizer.json`, for byte-level BPE the older
+//! pair of `vocab.json` and `merges.txt`, and for WordPiece the older `vocab.txt`.
 //!
-//! The built-in vocabulary goes out as the files of `gpt2` that every other program reads, and is
-//! known again when it comes back, so that a shard and a model that went around agree on their
-//! tokenizer.
+//! The built-in vocabularies go out as the files of `gpt2` and `bert-base-uncased` that every other
+//! program reads, and are known again when they come back, so that a shard and a model that went
+//! around agree on their tokenizer.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Tokenizer, gpt2};
+use super::{Tokenizer, bert, gpt2};
 use crate::CorpusError;
 
 const TOKENIZER_JSON: &str = "tokenizer.json";
 const VOCAB_JSON: &str = "vocab.json";
 const MERGES_TXT: &str = "merges.txt";
+const VOCAB_TXT: &str = "vocab.txt";
+/// What else a folder says of its tokenizer.
+const SETTINGS: &str = "tokenizer_config.json";
 /// First line of `merges.txt`.
 const MERGES_VERSION: &str = "#version: 0.2";
 
 /// The files of a tokenizer, for a folder that other programs read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenizerFiles {
-    /// Name and text of each: always a `tokenizer.json`, and of a byte-level BPE the older two.
+    /// Name and text of each: always a `tokenizer.json`, and of a byte-level BPE or a WordPiece the
+    /// older ones.
     pub files: Vec<(&'static str, String)>,
     /// Whether it is GPT-2's own.
     pub is_gpt2: bool,
+    /// Whether it is BERT's uncased one.
+    pub is_bert: bool,
     /// The text of the token that ends a document.
     pub end_of_document: String,
 }
@@ -35,6 +41,8 @@ pub struct TokenizerFiles {
 pub enum FoundTokenizer {
     /// It is GPT-2's, which this program has built in.
     Gpt2,
+    /// It is BERT's uncased one, which this program has built in.
+    Bert,
     /// The text of a `tokenizer.json`.
     Definition(String),
 }
@@ -54,7 +62,13 @@ impl TokenizerFiles {
                 (VOCAB_JSON, Value::Object(vocabulary).to_string()),
                 (MERGES_TXT, merges_text(&merges)),
             ];
-            return Ok(Self { files, is_gpt2: true, end_of_document });
+            return Ok(Self { files, is_gpt2: true, is_bert: false, end_of_document });
+        }
+        if tokenizer.name() == bert::NAME {
+            let definition = bert::definition(bert::VOCABULARY, true).to_string();
+            let files =
+                vec![(TOKENIZER_JSON, definition), (VOCAB_TXT, bert::VOCABULARY.to_owned())];
+            return Ok(Self { files, is_gpt2: false, is_bert: true, end_of_document });
         }
         let text = tokenizer.definition().ok_or_else(|| CorpusError::Tokenizer {
             name: tokenizer.name().to_owned(),
@@ -66,12 +80,13 @@ impl TokenizerFiles {
             files.push((VOCAB_JSON, Value::Object(vocabulary).to_string()));
             files.push((MERGES_TXT, merges_text(&merges)));
         }
-        Ok(Self { files, is_gpt2: false, end_of_document })
+        files.extend(word_pieces(&value).map(|text| (VOCAB_TXT, text)));
+        Ok(Self { files, is_gpt2: false, is_bert: false, end_of_document })
     }
 }
 
 /// The tokenizer in a folder of Hugging Face: its `tokenizer.json`, else its `vocab.json` and
-/// `merges.txt`. `None` where it holds neither.
+/// `merges.txt`, else its `vocab.txt`. `None` where it holds none of them.
 ///
 /// # Errors
 ///
@@ -84,12 +99,16 @@ pub fn find_tokenizer(folder: &Path) -> Result<Option<FoundTokenizer>, CorpusErr
         let value = parse(&path, &text)?;
         let is_gpt2 =
             Bpe::of_definition(&value).is_some_and(|bpe| bpe == Bpe::gpt2()) && is_plain(&value);
-        let found = if is_gpt2 { FoundTokenizer::Gpt2 } else { FoundTokenizer::Definition(text) };
+        let found = match is_gpt2 {
+            true => FoundTokenizer::Gpt2,
+            false if is_bert(&value) => FoundTokenizer::Bert,
+            false => FoundTokenizer::Definition(text),
+        };
         return Ok(Some(found));
     }
     let (vocabulary, merges) = (folder.join(VOCAB_JSON), folder.join(MERGES_TXT));
     if !vocabulary.is_file() || !merges.is_file() {
-        return Ok(None);
+        return find_word_pieces(folder);
     }
     let Value::Object(vocabulary) = parse(&vocabulary, &read(&vocabulary)?)? else {
         let problem = "is no table of tokens and their numbers".to_owned();
@@ -107,6 +126,58 @@ pub fn find_tokenizer(folder: &Path) -> Result<Option<FoundTokenizer>, CorpusErr
     }
     let text = definition(&bpe.vocabulary, &bpe.merges).to_string();
     Ok(Some(FoundTokenizer::Definition(text)))
+}
+
+/// The WordPiece tokenizer whose vocabulary is a `vocab.txt`.
+fn find_word_pieces(folder: &Path) -> Result<Option<FoundTokenizer>, CorpusError> {
+    let path = folder.join(VOCAB_TXT);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(CorpusError::io("read", path));
+    let text = read(&path)?;
+    let settings = folder.join(SETTINGS);
+    let settings =
+        if settings.is_file() { parse(&settings, &read(&settings)?)? } else { Value::Null };
+    let lower_case = settings["do_lower_case"] != false;
+    if lower_case && text.lines().eq(bert::VOCABULARY.lines()) {
+        return Ok(Some(FoundTokenizer::Bert));
+    }
+    Ok(Some(FoundTokenizer::Definition(bert::definition(&text, lower_case).to_string())))
+}
+
+/// Whether a definition is that of BERT's uncased tokenizer, whatever it adds around a text.
+fn is_bert(value: &Value) -> bool {
+    let own = bert::definition(bert::VOCABULARY, true);
+    let is_same = |part: &str| value[part] == own[part];
+    let normalizer = &value["normalizer"];
+    let is_uncased = normalizer["type"] == "BertNormalizer"
+        && ["clean_text", "handle_chinese_chars", "lowercase"].map(|key| &normalizer[key])
+            == [&Value::Bool(true); 3]
+        && normalizer["strip_accents"] != false;
+    let names = |value: &Value| {
+        let added = value["added_tokens"].as_array().into_iter().flatten();
+        let mut names: Vec<_> =
+            added.map(|it| (it["id"].as_u64(), it["content"].clone())).collect();
+        names.sort_by_key(|&(id, _)| id);
+        names
+    };
+    is_uncased && is_same("pre_tokenizer") && is_same("model") && names(value) == names(&own)
+}
+
+/// The `vocab.txt` of a WordPiece tokenizer whose tokens have the numbers from 0 on.
+fn word_pieces(value: &Value) -> Option<String> {
+    let model = &value["model"];
+    if model["type"] != "WordPiece" {
+        return None;
+    }
+    let mut tokens: Vec<(u64, &str)> = Vec::new();
+    for (token, id) in model["vocab"].as_object()? {
+        tokens.push((id.as_u64()?, token));
+    }
+    tokens.sort_unstable();
+    let is_whole = tokens.iter().zip(0..).all(|(&(id, _), place)| id == place);
+    is_whole.then(|| tokens.iter().map(|(_, token)| format!("{token}\n")).collect())
 }
 
 fn parse(path: &Path, text: &str) -> Result<Value, CorpusError> {
@@ -223,7 +294,7 @@ fn merges_text(merges: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokenizer::{Gpt2Tokenizer, JsonTokenizer};
+    use crate::tokenizer::{BertTokenizer, Gpt2Tokenizer, JsonTokenizer};
 
     fn written(files: &TokenizerFiles, names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -259,6 +330,32 @@ mod tests {
             tokens
         };
         assert_eq!(tokens(&read), tokens(&built_in));
+    }
+
+    #[test]
+    fn bert_goes_out_as_two_files_and_is_known_again_from_either() {
+        let files = TokenizerFiles::of(&BertTokenizer::new()).unwrap();
+        assert!(files.is_bert && !files.is_gpt2 && files.end_of_document == "[SEP]");
+        for name in [TOKENIZER_JSON, VOCAB_TXT] {
+            let folder = written(&files, &[name]);
+            assert_eq!(find_tokenizer(folder.path()).unwrap(), Some(FoundTokenizer::Bert));
+        }
+        // A cased model of the same form is another one.
+        let cased = written(&files, &[VOCAB_TXT]);
+        fs::write(cased.path().join(SETTINGS), "{\"do_lower_case\": false}").unwrap();
+        let Some(FoundTokenizer::Definition(text)) = find_tokenizer(cased.path()).unwrap() else {
+            panic!("another one");
+        };
+        let path = cased.path().join(TOKENIZER_JSON);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(find_tokenizer(cased.path()).unwrap(), Some(FoundTokenizer::Definition(text)));
+        let cased = JsonTokenizer::open(&path).unwrap();
+        let mut tokens = Vec::new();
+        cased.encode("Hello hello", &mut tokens).unwrap();
+        assert_eq!(tokens, [100, 7592], "no capital is in this vocabulary");
+        let again = TokenizerFiles::of(&cased).unwrap();
+        assert_eq!(again.files[1], (VOCAB_TXT, bert::VOCABULARY.to_owned()));
+        assert!(!again.is_bert);
     }
 
     #[test]

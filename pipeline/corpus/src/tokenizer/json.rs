@@ -7,7 +7,10 @@ use tokenizers::pipeline::{EncodeOptions, PipelineToken, PipelineTokenizer};
 
 use super::definition::{Definition, END_NAMES};
 use super::pieces::pieces;
-use super::{EncodeScratch, Encoded, Encoder, Sink, Tokenizer, fingerprint_of, plain_encoding};
+use super::{
+    EncodeScratch, Encoded, Encoder, MaskedVocabulary, Sink, Tokenizer, fingerprint_of,
+    plain_encoding,
+};
 use crate::CorpusError;
 
 /// Text is encoded in pieces of about this many bytes, where the definition allows it.
@@ -32,6 +35,7 @@ pub struct JsonTokenizer {
     fingerprint: String,
     may_cut_before_spaces: bool,
     has_a_token_for_every_word: bool,
+    masked: Result<MaskedVocabulary, String>,
 }
 
 impl JsonTokenizer {
@@ -56,7 +60,11 @@ impl JsonTokenizer {
     pub fn of_definition(path: &Path, text: String) -> Result<Self, CorpusError> {
         // Manifests keep the name, and are read from other folders than the one it is relative to.
         let absolute = std::path::absolute(path).map_err(CorpusError::io("resolve", path))?;
-        let name = absolute.display().to_string();
+        Self::named(absolute.display().to_string(), text)
+    }
+
+    /// The tokenizer that `text` defines, under this name.
+    pub(super) fn named(name: String, text: String) -> Result<Self, CorpusError> {
         let fail = |problem: String| CorpusError::Tokenizer { name: name.clone(), problem };
 
         let canonical =
@@ -65,7 +73,7 @@ impl JsonTokenizer {
             tokenizers::from_json(&canonical).map_err(|error| fail(error.to_string()))?;
         let options = plain_encoding();
         let definition = Definition::parse(&canonical)
-            .map_err(|source| CorpusError::Json { path: path.to_owned(), source })?;
+            .map_err(|source| CorpusError::Json { path: name.clone().into(), source })?;
         try_out(&pipeline, &options).map_err(|error| {
             fail(match definition.unknown_pattern() {
                 Some(pattern) => format!(
@@ -84,6 +92,7 @@ impl JsonTokenizer {
             fingerprint: fingerprint_of(text.as_bytes()),
             may_cut_before_spaces: definition.may_cut_before_spaces(),
             has_a_token_for_every_word: definition.has_a_token_for_every_word(),
+            masked: definition.masked_vocabulary(),
             name,
             text: text.into(),
             pipeline,
@@ -125,6 +134,13 @@ impl Tokenizer for JsonTokenizer {
 
     fn definition(&self) -> Option<Arc<str>> {
         Some(self.text.clone())
+    }
+
+    fn masked_vocabulary(&self) -> Result<MaskedVocabulary, CorpusError> {
+        self.masked.clone().map_err(|problem| {
+            let name = self.name.clone();
+            CorpusError::Tokenizer { name, problem }
+        })
     }
 
     fn encode_to(

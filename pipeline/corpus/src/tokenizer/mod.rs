@@ -4,12 +4,15 @@
 //! (`tokenizers`, pinned to a release candidate): nothing outside this folder names that crate.
 //!
 //! - [`Gpt2Tokenizer`]: GPT-2's byte-level BPE, whose vocabulary is part of this crate;
+//! - [`BertTokenizer`]: BERT's uncased WordPiece, whose vocabulary is too;
 //! - [`JsonTokenizer`]: whatever a `tokenizer.json` file describes.
 
+mod bert;
 mod definition;
 mod gpt2;
 mod hugging_face;
 mod json;
+mod masked;
 mod pieces;
 mod words;
 
@@ -17,9 +20,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use bert::BertTokenizer;
 pub use gpt2::Gpt2Tokenizer;
 pub use hugging_face::{FoundTokenizer, TokenizerFiles, find_tokenizer};
 pub use json::JsonTokenizer;
+pub use masked::MaskedVocabulary;
 use pieces::Piece;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 use xxhash_rust::xxh3::xxh3_128;
@@ -45,6 +50,18 @@ pub trait Tokenizer: Send + Sync {
     /// The text of the file that defines the tokenizer; `None` for one that is built in.
     fn definition(&self) -> Option<Arc<str>> {
         None
+    }
+
+    /// What a masked language model needs of the vocabulary.
+    ///
+    /// # Errors
+    ///
+    /// With the special tokens that it lacks; or where nothing tells which of its tokens go on with
+    /// a word.
+    fn masked_vocabulary(&self) -> Result<MaskedVocabulary, CorpusError> {
+        let names = masked::ROLES.map(|(_, name)| name);
+        let (name, problem) = (self.name().to_owned(), masked::lacks(&names));
+        Err(CorpusError::Tokenizer { name, problem })
     }
 
     /// Encodes `text` and hands its tokens to `sink`, a piece at a time: of a long text the pieces
@@ -108,7 +125,7 @@ pub struct Encoded {
     pub first_cut: Option<usize>,
 }
 
-/// Opens the tokenizer `gpt2`, or the one in a `tokenizer.json` file.
+/// Opens the tokenizer `gpt2` or `bert`, or the one in a `tokenizer.json` file.
 ///
 /// # Errors
 ///
@@ -118,11 +135,15 @@ pub fn open(name_or_path: &str) -> Result<Arc<dyn Tokenizer>, CorpusError> {
     if name_or_path == gpt2::NAME {
         return Ok(Arc::new(Gpt2Tokenizer::new()));
     }
+    if name_or_path == bert::NAME {
+        return Ok(Arc::new(BertTokenizer::new()));
+    }
     let path = Path::new(name_or_path);
     if !path.exists() {
         return Err(CorpusError::Tokenizer {
             name: name_or_path.to_owned(),
-            problem: "no such name or file. Use gpt2, or the path of a tokenizer.json".to_owned(),
+            problem: "no such name or file. Use gpt2, bert, or the path of a tokenizer.json"
+                .to_owned(),
         });
     }
     Ok(Arc::new(JsonTokenizer::open(path)?))
@@ -207,7 +228,7 @@ mod tests {
         let error = open("gpt3").err().unwrap();
         assert_eq!(
             error.to_string(),
-            "tokenizer gpt3: no such name or file. Use gpt2, or the path of a tokenizer.json"
+            "tokenizer gpt3: no such name or file. Use gpt2, bert, or the path of a tokenizer.json"
         );
     }
 }

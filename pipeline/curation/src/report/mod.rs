@@ -42,6 +42,8 @@ pub struct CurationReport {
     pub repaired: BTreeMap<String, u64>,
     /// Tokens of the curated corpus, ends of documents among them.
     pub tokens: u64,
+    /// Sentences of the curated corpus, where they are the sequences of its shard.
+    pub sentences: Option<u64>,
     /// Bytes of the input files on disk.
     pub bytes_in: u64,
     /// Wall time of the process that completed the corpus; of a run that was gone on with, its last

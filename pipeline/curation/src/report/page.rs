@@ -198,6 +198,7 @@ fn facts(report: &CurationReport) -> Vec<Pair> {
         Pair::new("seconds", format!("{:.1}", report.seconds)),
         Pair::new("megabytes a second", format!("{:.1}", megabytes / report.seconds.max(1e-3))),
     ];
+    facts.extend(report.sentences.map(|sentences| Pair::new("sentences", grouped(sentences))));
     if let Some(bytes) = report.peak_rss_bytes {
         facts.push(Pair::new("peak memory, MB", format!("{:.0}", bytes as f64 / 1e6)));
     }

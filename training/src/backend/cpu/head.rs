@@ -1,9 +1,9 @@
 //! Output layer and cross-entropy in one pass over chunks of rows.
 //!
 //! For a row with hidden state `h`, target `t` and weight `w`, and this rank's rows `E` of the
-//! table, the logits are `x = E h`, the loss is `w · (ln Z - x_t)` with `Z = Σ e^x` over all ranks,
-//! and with `d = w · (e^x / Z - onehot(t))` the gradients are `dh = Eᵀ d` and `dE = Σ d hᵀ`. Both
-//! are ready in the forward pass, while the chunk's logits are at hand: all logits of a batch
+//! table and `b` of the bias, the logits are `x = E h + b`, the loss is `w · (ln Z - x_t)` with
+//! `Z = Σ e^x` over all ranks, and with `d = w · (e^x / Z - onehot(t))` the gradients are
+//! `dh = Eᵀ d`, `dE = Σ d hᵀ` and `db = Σ d`. All are ready in the forward pass, while the chunk's logits are at hand: all logits of a batch
 //! would take many times the memory of the model.
 //!
 //! Each rank takes the exponentials relative to its own largest logit, in the same trip through
@@ -35,6 +35,8 @@ pub struct Head<'a> {
     pub hidden: &'a [f32],
     /// This rank's part of the table, `[vocabulary.rows, width]`.
     pub table: &'a [f32],
+    /// What is added to the logits, `[vocabulary.rows]`, if anything is.
+    pub bias: Option<&'a [f32]>,
     /// Width of a hidden state.
     pub width: usize,
     /// Target and weight of every row.
@@ -54,6 +56,8 @@ pub struct HeadResult {
     pub hidden_gradient: Option<Buffer>,
     /// The weighted sum's gradient for the table.
     pub table_gradient: Option<Buffer>,
+    /// The weighted sum's gradient for the bias.
+    pub bias_gradient: Option<Buffer>,
 }
 
 /// Losses of all rows, and the extras that are asked for.
@@ -73,6 +77,7 @@ pub fn head(
         predictions: extras.predictions.then(|| Vec::with_capacity(rows)),
         hidden_gradient: extras.hidden_gradient.then(|| buffers::take(rows * head.width)),
         table_gradient: extras.weight_gradient.then(|| buffers::take(head.table.len())),
+        bias_gradient: extras.bias_gradient.then(|| buffers::take(head.vocabulary.rows)),
     };
     let mut logits = buffers::take(CHUNK_ROWS.min(rows) * scored);
     let mut scaled = buffers::take(CHUNK_ROWS.min(rows) * head.width);
@@ -81,11 +86,15 @@ pub fn head(
         let written = if rows == 0 { 0 } else { table.len() };
         gradient[written..].fill(0.0);
     }
+    if let Some(gradient) = &mut result.bias_gradient {
+        gradient.fill(0.0);
+    }
 
     for first in (0..rows).step_by(CHUNK_ROWS) {
         let chunk = Chunk::of(head, first..rows.min(first + CHUNK_ROWS));
         let logits = &mut logits[..chunk.targets.len() * scored];
-        score(chunk.hidden, table, head.width, logits);
+        let write = head.bias.map_or(Write::Replace, |bias| Write::Bias(&bias[..scored]));
+        score(chunk.hidden, table, head.width, logits, write);
         // Before the logits give way to their exponentials.
         let own_largest =
             result.predictions.is_some().then(|| largest_tokens(vector, logits, head.vocabulary));
@@ -95,7 +104,7 @@ pub fn head(
         if let (Some(predictions), Some(own_largest)) = (&mut result.predictions, own_largest) {
             predictions.extend(softmax.predictions(own_largest, group));
         }
-        if extras.hidden_gradient || extras.weight_gradient {
+        if extras.hidden_gradient || extras.weight_gradient || extras.bias_gradient {
             let factors =
                 softmax.subtract_targets(logits, chunk.targets, chunk.weights, head.vocabulary);
             result.write_gradients(&chunk, table, logits, &factors, &mut scaled);
@@ -150,14 +159,17 @@ impl HeadResult {
             let write = if rows.start == 0 { Write::Replace } else { Write::Add };
             table_gradient(d, scaled, *width, &mut gradient[..table.len()], write);
         }
+        if let Some(gradient) = &mut self.bias_gradient {
+            bias_gradient(d, factors, &mut gradient[..table.len() / width]);
+        }
     }
 }
 
-/// `logits` = `hidden · tableᵀ`.
-fn score(hidden: &[f32], table: &[f32], width: usize, logits: &mut [f32]) {
+/// `logits` = `hidden · tableᵀ`, with or without a bias.
+fn score(hidden: &[f32], table: &[f32], width: usize, logits: &mut [f32], write: Write<'_>) {
     if !table.is_empty() {
         let table = Matrix::new(table, width).transposed();
-        multiply(Matrix::new(hidden, width), table, logits, Write::Replace);
+        multiply(Matrix::new(hidden, width), table, logits, write);
     }
 }
 
@@ -177,6 +189,19 @@ fn table_gradient(d: &[f32], hidden: &[f32], width: usize, gradient: &mut [f32],
         let d = Matrix::new(d, gradient.len() / width).transposed();
         multiply(d, Matrix::new(hidden, width), gradient, write);
     }
+}
+
+/// `gradient` += the sum of the rows of `d`, each times its factor. Each thread takes some of the
+/// tokens, and all rows in their order.
+fn bias_gradient(d: &[f32], factors: &[f32], gradient: &mut [f32]) {
+    const TOKENS_PER_TASK: usize = 1 << 10;
+    let tokens = gradient.len();
+    gradient.par_chunks_mut(TOKENS_PER_TASK).enumerate().for_each(|(task, sums)| {
+        for (row, factor) in d.chunks_exact(tokens).zip(factors) {
+            let row = &row[task * TOKENS_PER_TASK..];
+            sums.iter_mut().zip(row).for_each(|(sum, d)| *sum += factor * d);
+        }
+    });
 }
 
 /// The token of the largest logit of each row on this rank, the lowest of several; 0 where the rank

@@ -277,6 +277,7 @@ impl TpKernels for Flex {
     fn head(
         hidden: FloatTensor<Self>,
         weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
         targets: &Targets,
         vocabulary: &VocabularyRange,
         group: &TensorParallelGroup,
@@ -285,8 +286,9 @@ impl TpKernels for Flex {
         let width = weight.shape()[1];
         // Multiplied is the table as it reads in the precision of the hidden states.
         let table = Values::of(&convert(weight, Precision::of(hidden.dtype()).dtype()));
-        let hidden = Values::of(&hidden);
-        let head = head::Head { hidden: &hidden, table: &table, width, targets, vocabulary };
+        let (hidden, bias) = (Values::of(&hidden), bias.map(|bias| Values::of(&bias)));
+        let bias = bias.as_deref();
+        let head = head::Head { hidden: &hidden, table: &table, bias, width, targets, vocabulary };
         let result = head::head(Vector::best(), head, group, extras);
         // Many small numbers: added in f64, so that the order of micro-batches hardly shows.
         let weighted = result.row_losses.iter().zip(targets.weights.iter());
@@ -299,6 +301,9 @@ impl TpKernels for Flex {
                 .hidden_gradient
                 .map(|values| values.into_tensor(hidden.shape())),
             weight_gradient: result.table_gradient.map(|values| values.into_tensor(table.shape())),
+            bias_gradient: result
+                .bias_gradient
+                .map(|values| values.into_tensor(Shape::from([vocabulary.rows]))),
         }
     }
 

@@ -1,21 +1,145 @@
-//! `config.json` in the form of Hugging Face's `GPT2Config`: written, so that `transformers` loads
-//! a checkpoint folder as it is, and read.
+//! `config.json` in the form of Hugging Face's `GPT2Config`, `BertConfig` and `MegatronBertConfig`,
+//! written and read. A GPT-2's checkpoint folder `transformers` loads as it is. A BERT's it does not,
+//! whose layers hold queries, keys and values apart: there the file has a `model_type` of its own,
+//! which `transformers` refuses, and an export is needed.
 
 use std::path::Path;
 
 use corpus::TokenizerIdentity;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::backend::Activation;
 use crate::checkpoint::CheckpointError;
-use crate::model::Gpt2Config;
+use crate::model::{Arrangement, BertConfig, Gpt2Config};
 
-/// The fields that `GPT2LMHeadModel.from_pretrained` needs; the tied head has no tensor of its own.
-pub(in crate::checkpoint) fn gpt2_config(
-    model: &Gpt2Config,
+/// `model_type` in a BERT's own checkpoints.
+const OWN_BERT: &str = "megatron-lm-bert";
+
+/// The `config.json` of a checkpoint of this program.
+pub(in crate::checkpoint) fn own_config(
+    model: &Architecture,
     tokenizer: &TokenizerIdentity,
 ) -> Value {
+    let mut config = exported_config(model, tokenizer);
+    if let Architecture::Bert(bert) = model {
+        config["model_type"] = OWN_BERT.into();
+        config["architectures"] = json!([]);
+        config["arrangement"] = json!(bert.arrangement);
+        config["eos_token_id"] = tokenizer.eod.into();
+    }
+    config
+}
+
+/// The `config.json` of a folder that `transformers` loads.
+pub(super) fn exported_config(model: &Architecture, tokenizer: &TokenizerIdentity) -> Value {
+    match model {
+        Architecture::Gpt2(model) => gpt2_config(model, tokenizer),
+        Architecture::Bert(model) => bert_config(model),
+    }
+}
+
+/// The model that a `config.json` at `path` describes.
+///
+/// What the file does not say is as `transformers` has it. Choices that change the arithmetic and
+/// that this model does not have are refused by name.
+pub(in crate::checkpoint) fn read_config(
+    path: &Path,
+    value: &Value,
+) -> Result<Architecture, TrainError> {
+    let fields = Fields { path, value };
+    match value["model_type"].as_str() {
+        Some("bert") => read_bert_config(&fields, Arrangement::PostNorm).map(Architecture::Bert),
+        Some("megatron-bert") => {
+            read_bert_config(&fields, Arrangement::PreNorm).map(Architecture::Bert)
+        }
+        Some(OWN_BERT) => {
+            let arrangement = Arrangement::deserialize(&value["arrangement"])
+                .map_err(|_| fields.refusal("arrangement", "pre-norm or post-norm is needed"))?;
+            read_bert_config(&fields, arrangement).map(Architecture::Bert)
+        }
+        Some("gpt2") => read_gpt2_config(&fields).map(Architecture::Gpt2),
+        _ => Err(fields.refusal(
+            "model_type",
+            "gpt2, bert or megatron-bert is needed: no other model is read",
+        )),
+    }
+}
+
+/// The fields that `BertForPreTraining` and `MegatronBertForPreTraining` need.
+fn bert_config(model: &BertConfig) -> Value {
+    let (model_type, class) = match model.arrangement {
+        Arrangement::PostNorm => ("bert", "BertForPreTraining"),
+        Arrangement::PreNorm => ("megatron-bert", "MegatronBertForPreTraining"),
+    };
+    json!({
+        "model_type": model_type,
+        "architectures": [class],
+        "vocab_size": model.vocab_size,
+        "hidden_size": model.hidden_size,
+        "num_hidden_layers": model.num_layers,
+        "num_attention_heads": model.num_attention_heads,
+        "intermediate_size": model.ffn_size(),
+        "hidden_act": activation_name(model.activation),
+        "hidden_dropout_prob": model.hidden_dropout,
+        "attention_probs_dropout_prob": model.attention_dropout,
+        "max_position_embeddings": model.seq_length,
+        "type_vocab_size": 2,
+        "initializer_range": model.init_std,
+        "layer_norm_eps": model.layer_norm_epsilon,
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": true,
+        "torch_dtype": "float32",
+    })
+}
+
+fn read_bert_config(
+    fields: &Fields<'_>,
+    arrangement: Arrangement,
+) -> Result<BertConfig, TrainError> {
+    let (yes, no) = (json!(true), json!(false));
+    fields.demand("tie_word_embeddings", "true", &[yes, Value::Null])?;
+    fields.demand("is_decoder", "false", &[no.clone(), Value::Null])?;
+    fields.demand("add_cross_attention", "false", &[no, Value::Null])?;
+    fields.demand("type_vocab_size", "2", &[json!(2), Value::Null])?;
+    let absolute = [json!("absolute"), Value::Null];
+    fields.demand("position_embedding_type", "absolute", &absolute)?;
+    // The sizes of BERT large, which `MegatronBertConfig` begins with, and of BERT base.
+    let [layers, hidden, heads, ffn, vocabulary] = match arrangement {
+        Arrangement::PreNorm => [24, 1024, 16, 4096, 29_056],
+        Arrangement::PostNorm => [12, 768, 12, 3072, 30_522],
+    };
+    let hidden_size = fields.size("hidden_size")?.unwrap_or(hidden);
+    let ffn_hidden_size = fields.size("intermediate_size")?.unwrap_or(ffn);
+    let config = BertConfig {
+        num_layers: fields.size("num_hidden_layers")?.unwrap_or(layers),
+        hidden_size,
+        num_attention_heads: fields.size("num_attention_heads")?.unwrap_or(heads),
+        seq_length: fields.size("max_position_embeddings")?.unwrap_or(512),
+        vocab_size: fields.size("vocab_size")?.unwrap_or(vocabulary),
+        ffn_hidden_size: (ffn_hidden_size != 4 * hidden_size).then_some(ffn_hidden_size),
+        hidden_dropout: fields.number("hidden_dropout_prob")?.unwrap_or(0.1),
+        attention_dropout: fields.number("attention_probs_dropout_prob")?.unwrap_or(0.1),
+        activation: fields.activation("hidden_act", Activation::Gelu)?,
+        layer_norm_epsilon: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        init_std: fields.number("initializer_range")?.unwrap_or(0.02),
+        arrangement,
+    };
+    config.validate()?;
+    Ok(config)
+}
+
+fn activation_name(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Gelu => "gelu",
+        Activation::GeluTanh => "gelu_new",
+    }
+}
+
+/// The fields that `GPT2LMHeadModel.from_pretrained` needs; the tied head has no tensor of its own.
+fn gpt2_config(model: &Gpt2Config, tokenizer: &TokenizerIdentity) -> Value {
     json!({
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -25,10 +149,7 @@ pub(in crate::checkpoint) fn gpt2_config(
         "n_layer": model.num_layers,
         "n_head": model.num_attention_heads,
         "n_inner": model.ffn_hidden_size,
-        "activation_function": match model.activation {
-            Activation::Gelu => "gelu",
-            Activation::GeluTanh => "gelu_new",
-        },
+        "activation_function": activation_name(model.activation),
         "resid_pdrop": model.hidden_dropout,
         "embd_pdrop": model.hidden_dropout,
         "attn_pdrop": model.attention_dropout,
@@ -43,17 +164,7 @@ pub(in crate::checkpoint) fn gpt2_config(
     })
 }
 
-/// The model that a `config.json` at `path` describes.
-///
-/// What the file does not say is as `GPT2Config` has it, but for what its tensors cannot confirm.
-/// Choices that change the arithmetic and
-/// that this model does not have are refused by name.
-pub(in crate::checkpoint) fn read_gpt2_config(
-    path: &Path,
-    value: &Value,
-) -> Result<Gpt2Config, TrainError> {
-    let fields = Fields { path, value };
-    fields.demand("model_type", "gpt2", &[json!("gpt2")])?;
+fn read_gpt2_config(fields: &Fields<'_>) -> Result<Gpt2Config, TrainError> {
     let (yes, no) = (json!(true), json!(false));
     fields.demand("scale_attn_weights", "true", &[yes.clone(), Value::Null])?;
     fields.demand("scale_attn_by_inverse_layer_idx", "false", &[no.clone(), Value::Null])?;
@@ -71,12 +182,7 @@ pub(in crate::checkpoint) fn read_gpt2_config(
         ffn_hidden_size: fields.size("n_inner")?,
         hidden_dropout: fields.number("resid_pdrop")?.unwrap_or(0.1),
         attention_dropout: fields.number("attn_pdrop")?.unwrap_or(0.1),
-        activation: match &value["activation_function"] {
-            Value::Null => Activation::GeluTanh,
-            name if name == "gelu" => Activation::Gelu,
-            name if name == "gelu_new" || name == "gelu_pytorch_tanh" => Activation::GeluTanh,
-            _ => return Err(fields.refusal("activation_function", "gelu or gelu_new is needed")),
-        },
+        activation: fields.activation("activation_function", Activation::GeluTanh)?,
         layer_norm_epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5),
         init_std: fields.number("initializer_range")?.unwrap_or(0.02),
     };
@@ -117,6 +223,16 @@ impl Fields<'_> {
                 Some(number) => Ok(Some(number)),
                 None => Err(self.refusal(field, "a number is needed")),
             },
+        }
+    }
+
+    /// A form of GELU; `default` where the file has none.
+    fn activation(&self, field: &str, default: Activation) -> Result<Activation, TrainError> {
+        match &self.value[field] {
+            Value::Null => Ok(default),
+            name if name == "gelu" => Ok(Activation::Gelu),
+            name if name == "gelu_new" || name == "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),
+            _ => Err(self.refusal(field, "gelu or gelu_new is needed")),
         }
     }
 

@@ -12,22 +12,31 @@ use tracing::warn;
 
 use super::super::manifest::write_json;
 use super::super::output_folder::{Existing, OutputFolder};
-use super::super::{Checkpoint, HUGGING_FACE_CONFIG, MODEL};
-use super::config::gpt2_config;
+use super::super::tensor_file::{TensorFileWriter, TensorLayout};
+use super::super::{Checkpoint, HUGGING_FACE_CONFIG, MODEL, named};
+use super::bert::{separated, tensors_of};
+use super::config::exported_config;
 use crate::TrainError;
+use crate::architecture::Architecture;
+use crate::model::BertConfig;
+use crate::parameters::ParameterSource;
 
 /// Bytes that are copied between two looks at an observer.
 const BLOCK_BYTES: u64 = 1 << 23;
 
+/// Says where generated text ends.
+const GENERATION: &str = "generation_config.json";
+
 /// Every name that a folder of this kind may hold.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     MODEL,
     HUGGING_FACE_CONFIG,
-    "generation_config.json",
+    GENERATION,
     "tokenizer.json",
     "tokenizer_config.json",
     "vocab.json",
     "merges.txt",
+    "vocab.txt",
 ];
 
 /// The files that an export may have left. It has no manifest of its own: what holds nothing else is
@@ -52,7 +61,8 @@ pub struct ExportReport {
 }
 
 /// Writes the model of `checkpoint` and its tokenizer to the folder `out`, in the form of Hugging
-/// Face's `GPT2LMHeadModel`: the true vocabulary, and the tied head once.
+/// Face's `GPT2LMHeadModel`, `BertForPreTraining` or `MegatronBertForPreTraining`: the true vocabulary,
+/// and the tied head once.
 ///
 /// # Errors
 ///
@@ -66,33 +76,58 @@ pub fn export(
 ) -> Result<ExportReport, TrainError> {
     let output = OutputFolder::begin(out, checkpoint.folder(), existing, files_of)?;
     let folder = output.path();
-    let mut files: Vec<String> =
-        [MODEL, HUGGING_FACE_CONFIG, "generation_config.json"].map(str::to_owned).to_vec();
-
-    copy(&checkpoint.folder().join(MODEL), &folder.join(MODEL), observer)?;
-    let model = checkpoint.model_config();
+    let model = checkpoint.architecture();
     let identity = checkpoint.tokenizer()?;
-    write_json(&folder.join(HUGGING_FACE_CONFIG), &gpt2_config(model, &identity))?;
-    let ends = json!({ "bos_token_id": identity.eod, "eos_token_id": identity.eod });
-    write_json(&folder.join("generation_config.json"), &ends)?;
+    let mut files = vec![MODEL.to_owned(), HUGGING_FACE_CONFIG.to_owned()];
+    match model {
+        Architecture::Gpt2(_) => {
+            copy(&checkpoint.folder().join(MODEL), &folder.join(MODEL), observer)?;
+            let ends = json!({ "bos_token_id": identity.eod, "eos_token_id": identity.eod });
+            write_json(&folder.join(GENERATION), &ends)?;
+            files.push(GENERATION.to_owned());
+        }
+        Architecture::Bert(model) => {
+            write_bert(checkpoint, model, &folder.join(MODEL), observer)?;
+        }
+    }
+    write_json(&folder.join(HUGGING_FACE_CONFIG), &exported_config(model, &identity))?;
 
     let tokenizer = open_tokenizer(&identity.name)?;
     if tokenizer.fingerprint() != identity.fingerprint {
         warn!("{}: the tokenizer has changed since training", identity.name);
     }
-    let TokenizerFiles { files: texts, is_gpt2, end_of_document } =
+    let TokenizerFiles { files: texts, is_gpt2, is_bert, end_of_document } =
         TokenizerFiles::of(&*tokenizer)?;
     for (name, text) in &texts {
         write_text(&folder.join(name), text)?;
         files.push((*name).to_owned());
     }
-    let class = if is_gpt2 { "GPT2Tokenizer" } else { "PreTrainedTokenizerFast" };
-    let mut settings = json!({
-        "tokenizer_class": class,
-        "model_max_length": model.seq_length,
-        "bos_token": end_of_document,
-        "eos_token": end_of_document,
-    });
+    let class = match (is_gpt2, is_bert) {
+        (true, _) => "GPT2Tokenizer",
+        (_, true) => "BertTokenizer",
+        _ => "PreTrainedTokenizerFast",
+    };
+    let mut settings = json!({ "tokenizer_class": class, "model_max_length": model.seq_length() });
+    match model {
+        Architecture::Gpt2(_) => {
+            settings["bos_token"] = end_of_document.clone().into();
+            settings["eos_token"] = end_of_document.clone().into();
+        }
+        Architecture::Bert(_) => {
+            for (name, token) in [
+                ("cls_token", "[CLS]"),
+                ("sep_token", "[SEP]"),
+                ("mask_token", "[MASK]"),
+                ("pad_token", "[PAD]"),
+                ("unk_token", "[UNK]"),
+            ] {
+                settings[name] = token.into();
+            }
+            if is_bert {
+                settings["do_lower_case"] = true.into();
+            }
+        }
+    }
     if is_gpt2 {
         settings["unk_token"] = end_of_document.into();
         settings["add_prefix_space"] = false.into();
@@ -104,10 +139,42 @@ pub fn export(
     Ok(ExportReport {
         folder: out.to_owned(),
         step: checkpoint.step(),
-        vocab_size: model.vocab_size,
+        vocab_size: model.vocab_size(),
         parameters,
         files,
     })
+}
+
+/// Writes the tensors of a BERT as its class in `transformers` has them, one at a time.
+fn write_bert(
+    checkpoint: &Checkpoint,
+    model: &BertConfig,
+    path: &Path,
+    observer: &dyn Observer,
+) -> Result<(), TrainError> {
+    let specs = model.parameters();
+    let tensors: Vec<_> = specs.iter().flat_map(|spec| tensors_of(spec, model)).collect();
+    let layout = TensorLayout::new(named(&tensors, ""));
+    layout.create(path)?;
+    observer.begin("export", Some(layout.bytes()), Unit::Bytes);
+    let file = TensorFileWriter::open(&layout, path, 0, 1)?;
+    let mut index = 0;
+    for spec in &specs {
+        if observer.stop_requested() {
+            return Err(corpus::CorpusError::Stopped.into());
+        }
+        let values = separated(spec, checkpoint.local(spec, 0, 1)?);
+        let mut rest = &values[..];
+        for tensor in tensors_of(spec, model) {
+            let (own, others) = rest.split_at(tensor.num_elements());
+            observer.advance(file.write(index, &tensor, own)?);
+            rest = others;
+            index += 1;
+        }
+    }
+    file.finish()?;
+    observer.finish();
+    Ok(())
 }
 
 /// Copies a file and puts the copy on the disk.

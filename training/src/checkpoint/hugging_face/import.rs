@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use corpus::tokenizer::{
-    FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer, open as open_tokenizer,
+    BertTokenizer, FoundTokenizer, Gpt2Tokenizer, JsonTokenizer, Tokenizer, find_tokenizer,
+    open as open_tokenizer,
 };
 use corpus::{Observer, TokenizerIdentity};
 
@@ -11,14 +12,16 @@ use super::super::output_folder::Existing;
 use super::super::weights_only::{self, WeightsOnly};
 use super::HuggingFaceModel;
 use crate::TrainError;
-use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::Manifest;
+
+/// The name of BERT's own tokenizer.
+const BERT: &str = "bert";
 
 /// Writes the model in the folder `from` to the checkpoint folder `out`, one tensor at a time.
 ///
 /// The tokenizer is that of the folder, or the one called `tokenizer` where that is given: `gpt2`,
-/// or the path of a `tokenizer.json`. What comes of it is a checkpoint without a state of training:
+/// `bert`, or the path of a `tokenizer.json`. What comes of it is a checkpoint without a state of training:
 /// it can be evaluated, and a run can begin with it.
 ///
 /// # Errors
@@ -33,16 +36,17 @@ pub fn import(
     observer: &dyn Observer,
 ) -> Result<Manifest, TrainError> {
     let model = HuggingFaceModel::open(from)?;
-    let found =
-        match tokenizer {
-            None => find_tokenizer(from)?,
-            Some(name) => {
-                let definition = open_tokenizer(name)?.definition();
-                Some(definition.map_or(FoundTokenizer::Gpt2, |text| {
-                    FoundTokenizer::Definition(text.to_string())
-                }))
-            }
-        };
+    let found = match tokenizer {
+        None => find_tokenizer(from)?,
+        Some(name) => {
+            let opened = open_tokenizer(name)?;
+            Some(match opened.definition() {
+                Some(text) => FoundTokenizer::Definition(text.to_string()),
+                None if opened.name() == BERT => FoundTokenizer::Bert,
+                None => FoundTokenizer::Gpt2,
+            })
+        }
+    };
     let Some(found) = found else {
         return Err(CheckpointError::NoForeignModel {
             path: from.to_owned(),
@@ -54,8 +58,8 @@ pub fn import(
     let weights = WeightsOnly { step: 0, from, source: &model };
     let describe = |folder: &Path| {
         let identity = write_tokenizer(&found, folder)?;
-        let config = model.config_for(&identity)?;
-        Ok((identity, Architecture::Gpt2(config)))
+        let architecture = model.config_for(&identity)?;
+        Ok((identity, architecture))
     };
     weights_only::write(&weights, describe, out, existing, observer)
 }
@@ -63,8 +67,10 @@ pub fn import(
 /// Puts the tokenizer's file into `folder`, where it has one, and returns the identity as a manifest
 /// in that folder has it.
 fn write_tokenizer(found: &FoundTokenizer, folder: &Path) -> Result<TokenizerIdentity, TrainError> {
-    let FoundTokenizer::Definition(text) = found else {
-        return Ok(TokenizerIdentity::of(&Gpt2Tokenizer::new()));
+    let text = match found {
+        FoundTokenizer::Gpt2 => return Ok(TokenizerIdentity::of(&Gpt2Tokenizer::new())),
+        FoundTokenizer::Bert => return Ok(TokenizerIdentity::of(&BertTokenizer::new())),
+        FoundTokenizer::Definition(text) => text,
     };
     let path = folder.join(weights_only::TOKENIZER);
     super::super::manifest::replace_file(&path, text.as_bytes())?;

@@ -1,7 +1,7 @@
-//! A folder of Hugging Face's, opened: a GPT-2 whose weights any layout can take.
+//! A folder of Hugging Face's, opened: a GPT-2 or a BERT whose weights any layout can take.
 //!
-//! The tensors are read where they are mapped, one slice at a time. Their names may have the prefix
-//! `transformer.` or not, their numbers may be `F32`, `F16` or `BF16`, and they may lie in one file
+//! The tensors are read where they are mapped, one slice at a time. GPT-2's names may have the prefix
+//! `transformer.` or not; BERT's are those of a model with both heads. Their numbers may be `F32`, `F16` or `BF16`, and they may lie in one file
 //! or in several with an index.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,12 @@ use tracing::warn;
 use super::super::manifest::read_json;
 use super::super::tensor_map::TensorMap;
 use super::super::{HUGGING_FACE_CONFIG, MANIFEST, MODEL, named};
-use super::config::read_gpt2_config;
+use super::bert::{self, joined, tensors_of};
+use super::config::read_config;
 use crate::TrainError;
+use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
-use crate::model::Gpt2Config;
+use crate::model::{BertConfig, Gpt2Config};
 use crate::parameters::{ParameterSource, ParameterSpec};
 
 /// The list of a model's tensors where they lie in several files.
@@ -36,7 +38,7 @@ const PADDED_TO: std::ops::RangeInclusive<u32> = 3..=12;
 #[derive(Debug)]
 pub struct HuggingFaceModel {
     folder: PathBuf,
-    config: Gpt2Config,
+    architecture: Architecture,
     /// The token that ends a text, where the folder says so.
     end_of_text: Option<u32>,
     files: Vec<PathBuf>,
@@ -48,7 +50,7 @@ impl HuggingFaceModel {
     ///
     /// # Errors
     ///
-    /// When there is no `config.json` of a GPT-2 or no weights as safetensors, the configuration
+    /// When there is no `config.json` of such a model or no weights as safetensors, the configuration
     /// asks for what this model does not do, a tensor is missing, superfluous or of another shape,
     /// or the head is not the embedding.
     pub fn open(folder: &Path) -> Result<Self, TrainError> {
@@ -61,20 +63,14 @@ impl HuggingFaceModel {
             ));
         }
         let value: Value = read_json(&path)?;
-        let config = read_gpt2_config(&path, &value)?;
+        let architecture = read_config(&path, &value)?;
         let files = weight_files(folder)?;
-        let tensors = TensorMap::open_floats(&files, own_name)?;
-        let specs = config.parameters();
-        let mut expected: Vec<_> = named(&specs, "").collect();
-        if tensors.has(HEAD) {
-            expected.push((HEAD.to_owned(), &*specs[0].shape));
-        }
-        tensors.check(&expected)?;
-        if tensors.has(HEAD) && !tensors.are_equal(HEAD, EMBEDDING)? {
-            return Err(CheckpointError::HeadUntied { path: folder.to_owned() }.into());
-        }
+        let tensors = match &architecture {
+            Architecture::Gpt2(model) => open_gpt2(folder, &files, model)?,
+            Architecture::Bert(model) => open_bert(folder, &files, model)?,
+        };
         let end_of_text = value["eos_token_id"].as_u64().and_then(|id| u32::try_from(id).ok());
-        Ok(Self { folder: folder.to_owned(), config, end_of_text, files, tensors })
+        Ok(Self { folder: folder.to_owned(), architecture, end_of_text, files, tensors })
     }
 
     /// Whether the folder `path` is of this form, and not a checkpoint of this program, which has a
@@ -98,15 +94,24 @@ impl HuggingFaceModel {
         &self.folder
     }
 
-    /// The model's sizes.
-    pub fn config(&self) -> &Gpt2Config {
-        &self.config
+    /// The model and its sizes.
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    /// The sizes of a GPT-2.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::OtherArchitecture`] when it is another model.
+    pub fn config(&self) -> Result<&Gpt2Config, TrainError> {
+        self.architecture.gpt2()
     }
 
     /// Whether the table has as many rows as there are `tokens`, or more that only pad it.
     #[must_use]
     pub fn has_vocabulary_of(&self, tokens: usize) -> bool {
-        let rows = self.config.vocab_size;
+        let rows = self.architecture.vocab_size();
         rows == tokens
             || PADDED_TO.into_iter().any(|bits| rows == tokens.next_multiple_of(1 << bits))
     }
@@ -117,9 +122,9 @@ impl HuggingFaceModel {
     /// # Errors
     ///
     /// [`CheckpointError::ForeignTokenizer`] when it has another number of tokens.
-    pub fn config_for(&self, tokenizer: &TokenizerIdentity) -> Result<Gpt2Config, TrainError> {
-        let mut config = self.config.clone();
-        let (rows, tokens) = (config.vocab_size, tokenizer.vocab_size);
+    pub fn config_for(&self, tokenizer: &TokenizerIdentity) -> Result<Architecture, TrainError> {
+        let mut architecture = self.architecture.clone();
+        let (rows, tokens) = (architecture.vocab_size(), tokenizer.vocab_size);
         if !self.has_vocabulary_of(tokens) {
             let path = self.folder.clone();
             return Err(
@@ -133,7 +138,10 @@ impl HuggingFaceModel {
                 self.folder.display(),
                 rows - tokens
             );
-            config.vocab_size = tokens;
+            match &mut architecture {
+                Architecture::Gpt2(model) => model.vocab_size = tokens,
+                Architecture::Bert(model) => model.vocab_size = tokens,
+            }
         }
         if let Some(end) = self.end_of_text.filter(|&end| end != tokenizer.eod) {
             warn!(
@@ -142,7 +150,7 @@ impl HuggingFaceModel {
                 tokenizer.eod
             );
         }
-        Ok(config)
+        Ok(architecture)
     }
 
     /// The token that ends a text, where the folder says so.
@@ -174,8 +182,65 @@ impl ParameterSource for HuggingFaceModel {
         rank: usize,
         size: usize,
     ) -> Result<Vec<f32>, TrainError> {
-        self.tensors.slice(&spec.name, spec, rank, size)
+        let Architecture::Bert(model) = &self.architecture else {
+            return self.tensors.slice(&spec.name, spec, rank, size);
+        };
+        // Rows that pad the vocabulary stand at the end, and are not read.
+        let read = |tensor: &ParameterSpec| self.tensors.slice(&tensor.name, tensor, 0, 1);
+        let parts: Vec<_> =
+            tensors_of(spec, model).iter().map(read).collect::<Result<_, TrainError>>()?;
+        Ok(spec.slice(&joined(spec, &parts), rank, size))
     }
+}
+
+/// The tensors of a GPT-2, held against its sizes.
+fn open_gpt2(
+    folder: &Path,
+    files: &[PathBuf],
+    model: &Gpt2Config,
+) -> Result<TensorMap, TrainError> {
+    let tensors = TensorMap::open_floats(files, own_name)?;
+    let specs = model.parameters();
+    let mut expected: Vec<_> = named(&specs, "").collect();
+    if tensors.has(HEAD) {
+        expected.push((HEAD.to_owned(), &*specs[0].shape));
+    }
+    tensors.check(&expected)?;
+    if tensors.has(HEAD) && !tensors.are_equal(HEAD, EMBEDDING)? {
+        return Err(CheckpointError::HeadUntied { path: folder.to_owned() }.into());
+    }
+    Ok(tensors)
+}
+
+/// The tensors of a BERT with the heads of pre-training, held against its sizes.
+fn open_bert(
+    folder: &Path,
+    files: &[PathBuf],
+    model: &BertConfig,
+) -> Result<TensorMap, TrainError> {
+    let mut tensors = TensorMap::open_floats(files, bert::own_name)?;
+    if tensors.has(bert::DECODER_BIAS) && !tensors.has(bert::BIAS) {
+        tensors = TensorMap::open_floats(files, |name| match bert::own_name(name) {
+            Some(name) if name == bert::DECODER_BIAS => Some(bert::BIAS.to_owned()),
+            other => other,
+        })?;
+    }
+    let specs: Vec<_> =
+        model.parameters().iter().flat_map(|spec| tensors_of(spec, model)).collect();
+    let mut expected: Vec<_> = named(&specs, "").collect();
+    let rows = [model.vocab_size, model.hidden_size];
+    for (repeated, own, shape) in
+        [(bert::DECODER, bert::EMBEDDING, &rows[..]), (bert::DECODER_BIAS, bert::BIAS, &rows[..1])]
+    {
+        if tensors.has(repeated) {
+            expected.push((repeated.to_owned(), shape));
+            if tensors.has(own) && !tensors.are_equal(repeated, own)? {
+                return Err(CheckpointError::HeadUntied { path: folder.to_owned() }.into());
+            }
+        }
+    }
+    tensors.check(&expected)?;
+    Ok(tensors)
 }
 
 /// The name that this program knows a tensor by; none for buffers, which hold no weights.

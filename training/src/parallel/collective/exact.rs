@@ -17,9 +17,23 @@ pub fn sum_exactly<const N: usize>(
     name: &str,
     values: [f64; N],
 ) -> Result<[f64; N], CollectiveError> {
+    let sums = sum_all_exactly(collective, name, &values)?;
+    Ok(std::array::from_fn(|i| sums[i]))
+}
+
+/// [`sum_exactly`] of as many values as there are.
+///
+/// # Errors
+///
+/// When the ranks have come apart.
+pub fn sum_all_exactly(
+    collective: &dyn Collective,
+    name: &str,
+    values: &[f64],
+) -> Result<Vec<f64>, CollectiveError> {
     let parts: Vec<f32> = values.iter().flat_map(|value| split(*value)).collect();
     let gathered = collective.all_gather(name.into(), &parts)?;
-    let mut sums = [0.0; N];
+    let mut sums = vec![0.0; values.len()];
     for rank in gathered.chunks_exact(parts.len()) {
         for (sum, parts) in sums.iter_mut().zip(rank.chunks_exact(4)) {
             *sum += join(parts);

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 pub use call_log::{CallLog, CallTotal, CallTotals, Logged, LoggedCall, REMEMBERED_CALLS};
-pub use exact::sum_exactly;
+pub use exact::{sum_all_exactly, sum_exactly};
 pub use thread::ThreadCollective;
 
 use super::dims::RankPlace;

@@ -206,3 +206,26 @@ fn texts_that_surely_have_tokens_have_them() {
     assert!(!tokenizer.surely_has("three words here", 4));
     assert!(tokenizer.surely_has("", 0));
 }
+
+#[test]
+fn vocabulary_of_a_masked_model_names_what_it_lacks() {
+    use crate::tokenizer::bert;
+
+    let whole = open(&bert::definition(bert::VOCABULARY, true).to_string()).unwrap();
+    assert_eq!(whole.masked_vocabulary().unwrap().mask, 103);
+    let text = bert::VOCABULARY.replace("[MASK]", "[mask]").replace("[PAD]", "[pad]");
+    let without = open(&bert::definition(&text, true).to_string()).unwrap();
+    let error = without.masked_vocabulary().unwrap_err().to_string();
+    assert!(error.contains("tokenizer.json: has no [MASK], [PAD]: a masked"), "{error}");
+    let gpt2 = Gpt2Tokenizer::new().masked_vocabulary().unwrap_err().to_string();
+    assert!(
+        gpt2.starts_with("tokenizer gpt2: has no [CLS], [SEP], [MASK], [PAD], [UNK]"),
+        "{gpt2}"
+    );
+    let mut bytes = gpt2_definition();
+    for (id, (_, name)) in (50_257..).zip(super::super::masked::ROLES) {
+        bytes["model"]["vocab"][name] = json!(id);
+    }
+    let error = open(&bytes.to_string()).unwrap().masked_vocabulary().unwrap_err().to_string();
+    assert!(error.contains("is no WordPiece"), "{error}");
+}
