@@ -20,8 +20,8 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use corpus::Document;
 use corpus::reader::{Item, OnBadLine, ReadPolicy, Reject, RejectReason, SourceConfig, Sources};
+use corpus::{CorpusError, Document};
 use training::inference::Window;
 
 use crate::detokenizer::is_space;
@@ -66,7 +66,14 @@ pub fn read(path: &Path) -> Result<Vec<Document>, EvalError> {
     let mut passages = Vec::new();
     let policy = ReadPolicy { on_bad_line: OnBadLine::Skip, ..ReadPolicy::default() };
     for item in Sources::open(&[SourceConfig::jsonl(path)], policy)? {
-        match item? {
+        // A test set is whole or none: what stands before a break is no smaller one.
+        let item = item.map_err(|error| match error {
+            CorpusError::BrokenFile(broken) => {
+                EvalError::BrokenTestFile { problem: broken.to_string() }
+            }
+            other => other.into(),
+        })?;
+        match item {
             Item::Document(document) | Item::Repaired(document, _) => {
                 passages.push(checked(document)?);
             }

@@ -146,6 +146,12 @@ pub enum EvalError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// A test file breaks off.
+    #[error("{problem}. Get the file anew: part of a test set is no test set")]
+    BrokenTestFile {
+        /// The file, and where it breaks off.
+        problem: String,
+    },
     /// A test file has too little text to predict anything.
     #[error(
         "test file {} has {} and {}; at least two of each are needed: give a text of some length",

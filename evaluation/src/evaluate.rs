@@ -45,10 +45,10 @@ pub fn evaluate_keeping_scores(
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
     for (place, task) in plan.tasks.iter().enumerate() {
-        let earlier_seconds = model.begin_task(place);
+        model.begin_task(place);
         match task.run(&mut model, plan, observer) {
             Ok(result) => {
-                let seconds = result.seconds + earlier_seconds;
+                let seconds = result.seconds + model.earlier_seconds();
                 results.push(TaskResult { seconds, ..result });
             }
             Err(EvalError::Stopped) => return Err(model.stopped()),

@@ -255,11 +255,18 @@ impl EvaluatedModel {
         log.push(&(self.task, stage.name.to_owned()), windows);
     }
 
-    /// Says which task of the plan is run next. Returns the wall time that earlier processes spent on
-    /// it, in seconds.
-    pub(crate) fn begin_task(&mut self, place: usize) -> f64 {
+    /// Says which task of the plan is run next.
+    pub(crate) fn begin_task(&mut self, place: usize) {
         self.task = place;
-        self.log.as_mut().map_or(0.0, |log| log.begin_task(place))
+        if let Some(log) = &mut self.log {
+            log.begin_task();
+        }
+    }
+
+    /// The wall time that earlier processes spent on what the task had not to score again, in
+    /// seconds.
+    pub(crate) fn earlier_seconds(&self) -> f64 {
+        self.log.as_ref().map_or(0.0, |log| log.taken_seconds(self.task))
     }
 
     /// The error of an evaluation that was stopped: whether another call can go on from what is

@@ -91,12 +91,22 @@ pub(crate) struct ScoreLog {
     windows: u64,
     /// Lines for which the disk had no room, and how many windows they have.
     waiting: (Vec<u8>, u64),
-    /// What an earlier process left, by task, stage and window: hash and scores.
-    found: HashMap<(usize, String), HashMap<usize, (String, Record)>>,
-    /// Wall time that earlier processes spent on each task, in seconds.
-    found_seconds: HashMap<usize, f64>,
+    /// What an earlier process left, by task, stage and window.
+    found: HashMap<(usize, String), HashMap<usize, Found>>,
+    /// Wall time that earlier processes spent on what was taken of it, by task, in seconds.
+    taken_seconds: HashMap<usize, f64>,
     /// When the last batch was written down, or the task began.
     last: Instant,
+}
+
+/// What an earlier process left of a window.
+#[derive(Debug)]
+struct Found {
+    /// Hash of the window.
+    hash: String,
+    record: Record,
+    /// Its share of the wall time that its batch took, in seconds.
+    seconds: f64,
 }
 
 impl ScoreLog {
@@ -121,7 +131,7 @@ impl ScoreLog {
             windows: 0,
             waiting: (Vec::new(), 0),
             found: HashMap::new(),
-            found_seconds: HashMap::new(),
+            taken_seconds: HashMap::new(),
             last: Instant::now(),
         };
         let file = match open_file(path) {
@@ -172,7 +182,6 @@ impl ScoreLog {
         warn!("{}: {reason}: beginning anew", self.path.display());
         (self.bytes, self.windows) = (0, 0);
         self.found.clear();
-        self.found_seconds.clear();
     }
 
     /// Where the file is.
@@ -200,7 +209,8 @@ impl ScoreLog {
         window: &Window<'_>,
     ) -> Result<Option<K>, EvalError> {
         let found = self.found.get_mut(place).and_then(|windows| windows.remove(&index));
-        let Some((hash, record)) = found else { return Ok(None) };
+        let Some(Found { hash, record, seconds }) = found else { return Ok(None) };
+        *self.taken_seconds.entry(place.0).or_default() += seconds;
         let kept = (hash == window_hash(window)).then(|| K::read(record, window.scored.len()));
         match kept.flatten() {
             Some(kept) => Ok(Some(kept)),
@@ -227,11 +237,15 @@ impl ScoreLog {
         self.push_line(&line, count);
     }
 
-    /// Notes that a task begins, and returns the wall time that earlier processes spent on it, in
-    /// seconds.
-    pub(crate) fn begin_task(&mut self, task: usize) -> f64 {
+    /// Notes that a task begins.
+    pub(crate) fn begin_task(&mut self) {
         self.last = Instant::now();
-        self.found_seconds.get(&task).copied().unwrap_or(0.0)
+    }
+
+    /// The wall time that earlier processes spent on the scores of a task that were taken from
+    /// them, in seconds.
+    pub(crate) fn taken_seconds(&self, task: usize) -> f64 {
+        self.taken_seconds.get(&task).copied().unwrap_or(0.0)
     }
 
     /// Removes the file: the evaluation has ended, and its report is told. One that holds more than
@@ -320,9 +334,14 @@ impl ScoreLog {
             } else {
                 let batch: BatchLine = serde_json::from_slice(&content).map_err(|_| damaged())?;
                 self.windows += batch.windows.len() as u64;
-                *self.found_seconds.entry(batch.task).or_default() += batch.seconds;
+                let seconds = batch.seconds / batch.windows.len().max(1) as f64;
                 let found = self.found.entry((batch.task, batch.stage)).or_default();
-                found.extend(batch.windows.into_iter().map(|(at, hash, kept)| (at, (hash, kept))));
+                found.extend(
+                    batch
+                        .windows
+                        .into_iter()
+                        .map(|(at, hash, record)| (at, Found { hash, record, seconds })),
+                );
             }
             self.bytes += line.len() as u64;
         }

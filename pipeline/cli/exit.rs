@@ -109,7 +109,7 @@ fn eval_code(error: &EvalError) -> u8 {
         EvalError::PartialIo { action, source, .. } => io_code(action, source),
         // Where nothing is kept yet, nothing is lost either: the same call does it all.
         EvalError::Stopped | EvalError::StoppedWithScores { .. } => STOPPED,
-        EvalError::NonFinite { .. } | EvalError::PartialInUse { .. } => FAILED,
+        EvalError::NonFinite { .. } => FAILED,
         _ => USAGE,
     }
 }

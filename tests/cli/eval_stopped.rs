@@ -149,12 +149,38 @@ fn two_evaluations_at_one_place_do_not_mix() {
     // However long the second takes, the first is not at its end by then.
     first.signal("STOP");
     let second = pipeline_in(&dir, &line);
-    assert_eq!(second.code, 1, "{}", second.stderr);
-    assert!(second.stderr.contains("another process is evaluating"), "{}", second.stderr);
-    first.signal("TERM");
+    assert_eq!(second.code, 2, "{}", second.stderr);
+    assert!(second.stderr.contains("another process is writing this file"), "{}", second.stderr);
+    // Where both keep their scores in the current folder, by those.
     first.signal("CONT");
+    first.signal("TERM");
+    assert!(first.end().stderr.contains("stopped by a signal"));
+    let mut first = Running::start(&dir, EVAL);
+    first.until("wikitext103: ");
+    first.signal("STOP");
+    let second = pipeline_in(&dir, EVAL);
+    assert_eq!(second.code, 2, "{}", second.stderr);
+    assert!(second.stderr.contains("another process is evaluating"), "{}", second.stderr);
+    first.signal("CONT");
+    first.signal("TERM");
     assert!(first.end().stderr.contains("stopped by a signal"));
     pipeline_in(&dir, &format!("{line} --limit 16")).success();
+}
+
+/// The one that was there first ends as if the other had never been.
+#[test]
+fn a_second_evaluation_takes_nothing_from_the_first() {
+    let dir = long_test();
+    let line = format!("{EVAL} --limit 400 --out report.json --items items.jsonl");
+    let mut first = Running::start(&dir, &line);
+    first.until("wikitext103: ");
+    first.signal("STOP");
+    pipeline_in(&dir, &line).refused(2, "another process is writing this file");
+    first.signal("CONT");
+    let ended = first.end();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(dir.path("report.json").is_file() && dir.path("items.jsonl").is_file());
+    assert!(!dir.path("report.json.partial").exists());
 }
 
 /// A limit on the size of files stands for a disk that is full.

@@ -84,10 +84,26 @@ fn a_folder_that_has_lost_its_journal_is_told_from_a_strangers() {
     for more in ["", "--overwrite", "--redo", "--dry-run"] {
         let run = pipeline_in(&dir, &format!("{LINE} {more}"))
             .refused(2, "out looks like a reproduction (data, text, runs, eval,");
-        for remedy in ["lost reproduce.json", "from a copy", "pass --out", "pipeline eval out/runs"]
+        for remedy in ["lost reproduce.json", "from a copy", "pass --out", "--checkpoint out/runs"]
         {
             assert!(run.stderr.contains(remedy), "{remedy}: {}", run.stderr);
         }
     }
     assert!(dir.path("out/runs/large/checkpoints").exists());
+}
+
+#[test]
+fn a_folder_whose_journal_is_damaged_is_told_what_can_be_done() {
+    let (dir, _) = reproduced();
+    let journal = dir.path("out/reproduce.json");
+    let whole = fs::read(&journal).unwrap();
+    fs::write(&journal, &whole[..300]).unwrap();
+    for more in ["", "--overwrite", "--redo", "--dry-run"] {
+        let run = pipeline_in(&dir, &format!("{LINE} {more}")).refused(2, "reproduce.json: ");
+        for remedy in ["damaged", "from a copy", "pass --out", "--checkpoint out/runs"] {
+            assert!(run.stderr.contains(remedy), "{remedy}: {}", run.stderr);
+        }
+    }
+    fs::write(&journal, &whole).unwrap();
+    pipeline_in(&dir, LINE).success();
 }

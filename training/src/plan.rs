@@ -196,6 +196,9 @@ impl TrainConfig {
         let tokenizer = inputs.tokenizer().clone();
         let parallel = self.parallel.dims();
 
+        let form = self.sample_form()?;
+        // Data for another kind of model has another vocabulary too, which is not what is wrong.
+        inputs.check_form(form)?;
         let model = self.model.resolve(tokenizer.vocab_size, inputs.path())?;
         self.check(&model)?;
         let loss_scale = self.check_loss_scale()?;
@@ -209,7 +212,6 @@ impl TrainConfig {
             }
             None => None,
         };
-        let form = self.sample_form()?;
         let request = self.request(form, model.seq_length());
         let data = TrainingData::prepare(&inputs, &self.data, &request, observer)?;
         let (micro_batch_size, global_batch_size) =

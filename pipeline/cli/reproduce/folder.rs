@@ -132,7 +132,7 @@ fn stranger(path: &Path) -> anyhow::Error {
          it can be told to be whole, nor to be of these settings; so nothing is taken over or \
          removed, by --overwrite neither.\n  \
          Put {JOURNAL} back from a copy; or move or remove the folder, or pass --out with another \
-         one, to begin again. Its runs can still be scored: pipeline eval {shown}/runs/SIZE",
+         one, to begin again. Its runs can still be scored: pipeline eval --checkpoint {shown}/runs/SIZE",
         own.join(", ")
     )
 }

@@ -140,9 +140,13 @@ impl Journal {
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let refuse = |fault: &dyn std::fmt::Display| {
             Usage(anyhow!(
-                "{}: {fault}: it is no journal of this version of the program; choose another \
-                 folder",
-                path.display()
+                "{}: {fault}: the journal is damaged, or of another version of the program, and \
+                 without it nothing in the folder can be told to be whole; so nothing is taken over \
+                 or removed, by --overwrite neither.\n  Put {JOURNAL} back from a copy; or move or \
+                 remove the folder, or pass --out with another one, to begin again. Its runs can \
+                 still be scored: pipeline eval --checkpoint {}",
+                path.display(),
+                out.join("runs").join("SIZE").display()
             ))
         };
         #[derive(Deserialize)]

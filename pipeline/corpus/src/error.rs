@@ -237,6 +237,13 @@ pub enum CorpusError {
         path: PathBuf,
     },
 
+    /// A file that another process is writing.
+    #[error("{}: another process is writing this file. Wait for it to end, or choose another name", path.display())]
+    FileInUse {
+        /// The file, by the name that it will have.
+        path: PathBuf,
+    },
+
     /// Two corpora that cannot be merged.
     #[error("{} and {}: {problem}. Merge like with like", first.display(), other.display())]
     Unmergeable {

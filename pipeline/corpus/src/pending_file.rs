@@ -1,8 +1,9 @@
 //! A file that appears under its name only when it is whole.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,8 @@ pub struct PendingFile {
     writer: Option<BufWriter<Hashed<File>>>,
     /// Whether the bytes written stay when this is dropped.
     is_kept: bool,
+    /// Holds the lock by which no other process writes the same, until the file has its name.
+    _lock: Option<File>,
 }
 
 impl PendingFile {
@@ -125,12 +128,15 @@ impl PendingFile {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be made.
+    /// Where the file cannot be made, or another process is writing it.
     pub fn replace(path: &Path) -> Result<Self, CorpusError> {
         let temporary = temporary_sibling(path, "partial");
-        let file = File::create(&temporary).map_err(CorpusError::io("create", &temporary))?;
+        let file = begin_alone(path, &temporary)?;
+        // What a process that died has left of it.
+        file.set_len(0).map_err(CorpusError::io("create", &temporary))?;
+        let lock = file.try_clone().map_err(CorpusError::io("open", &temporary))?;
         let hashed = Hashed { inner: file, hash: Box::default(), bytes: 0 };
-        Ok(Self::over(path, temporary, hashed, false))
+        Ok(Self::over(path, temporary, hashed, false, Some(lock)))
     }
 
     /// Goes on with the file that will be `path` behind `written`, what an earlier process wrote
@@ -155,12 +161,18 @@ impl PendingFile {
             .map_err(CorpusError::io("open", &temporary))?;
         let hashed = written.read(&temporary, file)?;
         hashed.inner.set_len(written.bytes).map_err(CorpusError::io("cut", &temporary))?;
-        Ok(Self::over(path, temporary, hashed, true))
+        Ok(Self::over(path, temporary, hashed, true, None))
     }
 
-    fn over(path: &Path, temporary: PathBuf, file: Hashed<File>, is_kept: bool) -> Self {
+    fn over(
+        path: &Path,
+        temporary: PathBuf,
+        file: Hashed<File>,
+        is_kept: bool,
+        lock: Option<File>,
+    ) -> Self {
         let writer = Some(BufWriter::with_capacity(1 << 20, file));
-        Self { path: path.to_owned(), temporary, writer, is_kept }
+        Self { path: path.to_owned(), temporary, writer, is_kept, _lock: lock }
     }
 
     /// Waits until what was written is on disk, and returns what [`resume`](Self::resume) needs to
@@ -280,6 +292,37 @@ impl PendingFile {
     /// Removes the file, whether or not it was begun to be resumed.
     pub(crate) fn discard(mut self) {
         self.is_kept = false;
+    }
+}
+
+/// Opens the file `temporary` for this process alone, which another one may be writing, or may have
+/// left when it died.
+fn begin_alone(path: &Path, temporary: &Path) -> Result<File, CorpusError> {
+    loop {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(temporary)
+            .map_err(CorpusError::io("create", temporary))?;
+        match file.try_lock() {
+            // Between the two steps the other process may have given it its name, or removed it.
+            Ok(()) if !is_at(&file, temporary) => {}
+            // A file system without locks does as well as it can.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                return Err(CorpusError::FileInUse { path: path.to_owned() });
+            }
+        }
+    }
+}
+
+/// Whether `path` still leads to `file`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |file: fs::Metadata| (file.dev(), file.ino());
+    match (file.metadata(), path.metadata()) {
+        (Ok(file), Ok(there)) => place(file) == place(there),
+        _ => false,
     }
 }
 

@@ -144,6 +144,9 @@ fn sources_orders_and_epochs_are_those_of_every_model() {
 fn data_and_model_of_different_kinds_are_refused_with_what_to_do() {
     let dir = workplace();
     train(&dir, "gpt2", "run", "").refused(2, "with `pipeline dedup --tokenizer bert`");
+    // Nor is it the vocabulary that is wrong then.
+    train(&dir, "gpt2", "run", "--set model.bert.vocab_size=30522")
+        .refused(2, "with `pipeline dedup --tokenizer bert`");
     let gpt2 = TRAIN.replace("[model.bert]", "[model.gpt2]");
     dir.write("train.toml", &gpt2);
     train(&dir, "data", "run", "").refused(2, "its sequences are sentences, for BERT");
