@@ -13,6 +13,7 @@ mod told;
 
 mod charts;
 mod csv;
+mod figure7;
 mod markup;
 mod numbers;
 mod page;

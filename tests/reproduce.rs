@@ -2,6 +2,7 @@
 //! whom it refuses.
 
 mod configuration;
+mod figure7;
 mod limits;
 mod losses;
 mod outputs;

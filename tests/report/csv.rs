@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sample::reproduction;
-use super::told::ReproductionReport;
+use super::told::table3::Table3Report;
 
 /// The records of a CSV text by RFC 4180.
 ///
@@ -39,7 +39,7 @@ fn records(text: &str) -> Vec<Vec<String>> {
 }
 
 /// The rows by column.
-fn rows(report: &ReproductionReport) -> Vec<BTreeMap<String, String>> {
+fn rows(report: &Table3Report) -> Vec<BTreeMap<String, String>> {
     let records = records(&report.csv());
     let (header, rows) = records.split_first().expect("a header");
     rows.iter()
@@ -52,7 +52,7 @@ fn rows(report: &ReproductionReport) -> Vec<BTreeMap<String, String>> {
 
 #[test]
 fn a_row_for_each_size_and_each_row_of_the_paper() {
-    let report = ReproductionReport::of(reproduction());
+    let report = Table3Report::of(reproduction());
     let rows = rows(&report);
     let names: Vec<_> =
         rows.iter().map(|row| (row["source"].as_str(), row["name"].as_str())).collect();
@@ -80,7 +80,7 @@ fn a_row_for_each_size_and_each_row_of_the_paper() {
 
 #[test]
 fn numbers_come_back_as_they_were() {
-    let report = ReproductionReport::of(reproduction());
+    let report = Table3Report::of(reproduction());
     for (row, size) in rows(&report).iter().zip(&report.found.sizes) {
         let number = |name: &str| row[name].parse::<f64>().unwrap();
         let (wikitext103, lambada) = (size.wikitext103.as_ref(), size.lambada.as_ref());
@@ -98,7 +98,7 @@ fn names_come_back_as_they_were() {
     {
         let mut found = reproduction();
         found.sizes[1].name = name.to_owned();
-        let report = ReproductionReport::of(found);
+        let report = Table3Report::of(found);
         assert_eq!(rows(&report)[1]["name"], name);
     }
 }

@@ -4,11 +4,12 @@ use serde_json::json;
 
 use super::markup::{self, check_coordinates, elements, text_of};
 use super::sample::{self, reproduction};
-use super::told::{CurvePoint, PartState, Reproduction, ReproductionReport, TestSet, TextKind};
+use super::told::table3::{Table3, Table3Report, TestSet};
+use super::told::{CurvePoint, PartState, TextKind};
 
 /// Changes of the sample that a page has to bear, each with its name.
-fn variants() -> Vec<(&'static str, Reproduction)> {
-    let changed = |change: fn(&mut Reproduction)| {
+fn variants() -> Vec<(&'static str, Table3)> {
+    let changed = |change: fn(&mut Table3)| {
         let mut found = reproduction();
         change(&mut found);
         found
@@ -35,7 +36,7 @@ fn variants() -> Vec<(&'static str, Reproduction)> {
         (
             "nothing dropped",
             changed(|it| {
-                let curation = it.curation.as_mut().unwrap();
+                let curation = it.ground.curation.as_mut().unwrap();
                 curation.dropped.clear();
                 curation.documents_kept = curation.documents_in;
             }),
@@ -43,7 +44,7 @@ fn variants() -> Vec<(&'static str, Reproduction)> {
         (
             "no document",
             changed(|it| {
-                let curation = it.curation.as_mut().unwrap();
+                let curation = it.ground.curation.as_mut().unwrap();
                 (curation.documents_in, curation.documents_kept, curation.tokens) = (0, 0, 0);
                 curation.dropped.clear();
             }),
@@ -145,17 +146,17 @@ fn variants() -> Vec<(&'static str, Reproduction)> {
         (
             "hardly anything",
             changed(|it| {
-                it.curation = None;
+                it.ground.curation = None;
                 it.test_sets.clear();
                 it.contamination.clear();
                 it.sizes.clear();
                 it.paper.clear();
                 it.paper_overlap.clear();
-                it.parts.clear();
-                it.settings = json!(null);
-                it.command = None;
-                it.machine.processor = None;
-                it.machine.memory_bytes = None;
+                it.ground.parts.clear();
+                it.ground.settings = json!(null);
+                it.ground.command = None;
+                it.ground.machine.processor = None;
+                it.ground.machine.memory_bytes = None;
             }),
         ),
         ("long names", changed(|it| it.sizes[1].name = "long ".repeat(40))),
@@ -163,8 +164,8 @@ fn variants() -> Vec<(&'static str, Reproduction)> {
 }
 
 /// The page of `found`, and all its text.
-fn page_text(found: Reproduction) -> (String, String) {
-    let page = ReproductionReport::of(found).page();
+fn page_text(found: Table3) -> (String, String) {
+    let page = Table3Report::of(found).page();
     let text = text_of(&markup::read(&page));
     (page, text)
 }
@@ -173,7 +174,7 @@ fn page_text(found: Reproduction) -> (String, String) {
 fn every_page_is_well_formed_and_draws_within_its_charts() {
     for (name, found) in variants() {
         println!("{name}");
-        let page = ReproductionReport::of(found).page();
+        let page = Table3Report::of(found).page();
         let charts = check_coordinates(&markup::read(&page));
         let least = match name {
             "hardly anything" => 0,
@@ -206,15 +207,15 @@ fn what_comes_from_the_user_is_text_and_no_markup() {
     let evil = "</title><b a=\"1\">&amp; 'x' <script>alert(1)</script>";
     let mut found = reproduction();
     for place in [
-        &mut found.experiment,
-        &mut found.title,
-        &mut found.text.root,
+        &mut found.ground.experiment,
+        &mut found.ground.title,
+        &mut found.ground.text.root,
         &mut found.sizes[0].name,
         &mut found.test_sets[0].name,
         &mut found.contamination[0].test_set,
-        &mut found.curation.as_mut().unwrap().dropped[0].reason,
-        &mut found.parts[0].name,
-        &mut found.machine.vector_kernels,
+        &mut found.ground.curation.as_mut().unwrap().dropped[0].reason,
+        &mut found.ground.parts[0].name,
+        &mut found.ground.machine.vector_kernels,
         &mut found.paper[0].name,
     ] {
         *place = evil.to_owned();
@@ -222,10 +223,10 @@ fn what_comes_from_the_user_is_text_and_no_markup() {
     // A test set of that name is drawn by its own name when it is not the published one.
     found.test_sets[0].published = false;
     found.test_sets[1].file = evil.to_owned();
-    found.curation.as_mut().unwrap().tokenizer = evil.to_owned();
-    found.command = Some(evil.to_owned());
-    found.warnings.push(evil.to_owned());
-    found.settings = json!({ "<b>": evil });
+    found.ground.curation.as_mut().unwrap().tokenizer = evil.to_owned();
+    found.ground.command = Some(evil.to_owned());
+    found.ground.warnings.push(evil.to_owned());
+    found.ground.settings = json!({ "<b>": evil });
     let (page, text) = page_text(found);
     assert!(!page.contains("<b ") && !page.contains("<script"), "markup of the user's");
     let times = text.matches("<script>alert(1)</script>").count();
@@ -238,7 +239,7 @@ fn what_comes_from_the_user_is_text_and_no_markup() {
 fn control_characters_do_not_break_a_chart() {
     let mut found = reproduction();
     found.sizes[0].name = "a\u{0}b\u{1b}[31m\nc".to_owned();
-    let page = ReproductionReport::of(found).page();
+    let page = Table3Report::of(found).page();
     let charts = page.split("<svg").skip(1).map(|it| it.split("</svg>").next().unwrap());
     assert!(charts.flat_map(str::chars).all(|it| it == '\n' || !it.is_control()));
 }
@@ -274,7 +275,7 @@ fn the_page_has_our_values_the_papers_and_what_they_rest_on() {
 
 #[test]
 fn every_chart_has_a_text_alternative_and_a_table_of_its_numbers() {
-    let page = ReproductionReport::of(reproduction()).page();
+    let page = Table3Report::of(reproduction()).page();
     let figures: Vec<_> = page.split("<figure>").skip(1).collect();
     assert_eq!(figures.len(), 7);
     for figure in figures {
@@ -330,19 +331,19 @@ fn the_papers_accuracies_are_drawn_where_one_scale_shows_both() {
         let chart = page[page.find("figure-strictaccuracy").unwrap()..].to_owned();
         chart[..chart.find("</svg>").unwrap()].to_owned()
     };
-    let tiny = ReproductionReport::of(reproduction()).page();
+    let tiny = Table3Report::of(reproduction()).page();
     assert!(!accuracies(&tiny).contains("paper 355M"));
     let mut found = reproduction();
     found.sizes[2].lambada.as_mut().unwrap().strict_accuracy = 0.43;
-    let big = ReproductionReport::of(found).page();
+    let big = Table3Report::of(found).page();
     assert!(accuracies(&big).contains("paper 355M"));
 }
 
 #[test]
 fn what_is_missing_is_said_to_be_partial() {
-    type Change = fn(&mut Reproduction);
+    type Change = fn(&mut Table3);
     let changes: [(Change, &str); 4] = [
-        (|it| it.parts[4].state = PartState::Missing, "not done: train large"),
+        (|it| it.ground.parts[4].state = PartState::Missing, "not done: train large"),
         (|it| it.sizes[1].lambada = None, "not measured on LAMBADA: medium"),
         (
             |it| it.sizes[1].lambada.as_mut().unwrap().partial = true,
@@ -356,13 +357,13 @@ fn what_is_missing_is_said_to_be_partial() {
     for (change, reason) in changes {
         let mut found = reproduction();
         change(&mut found);
-        let report = ReproductionReport::of(found);
+        let report = Table3Report::of(found);
         assert!(report.partial);
         let sentence = format!("PARTIAL; {reason}. Compare these numbers with no other.");
         assert!(text_of(&markup::read(&report.page())).contains(&sentence), "{reason}");
         assert!(report.table(one_line_a_row).contains(&sentence), "{reason}");
     }
-    assert!(!ReproductionReport::of(reproduction()).partial);
+    assert!(!Table3Report::of(reproduction()).partial);
 }
 
 #[test]
@@ -402,8 +403,8 @@ fn sizes_that_were_not_trained_alike_are_named() {
 #[test]
 fn the_table_is_what_the_page_says() {
     let mut found = reproduction();
-    found.text.kind = TextKind::Own;
-    let report = ReproductionReport::of(found);
+    found.ground.text.kind = TextKind::Own;
+    let report = Table3Report::of(found);
     let table = report.table(one_line_a_row);
     for part in [
         "model|parameters|tokens seen|loss|word ppl|target ppl|strict acc",
@@ -434,12 +435,12 @@ fn json_holds_the_whole_report() {
         if name == "no numbers" {
             continue;
         }
-        let report = ReproductionReport::of(found);
+        let report = Table3Report::of(found);
         let text = serde_json::to_string(&report).unwrap();
-        let read: ReproductionReport = serde_json::from_str(&text).unwrap();
+        let read: Table3Report = serde_json::from_str(&text).unwrap();
         assert_eq!(read, report, "{name}");
     }
-    let value = serde_json::to_value(ReproductionReport::of(reproduction())).unwrap();
+    let value = serde_json::to_value(Table3Report::of(reproduction())).unwrap();
     assert_eq!(value["sizes"][0]["wikitext103"]["word_perplexity"], 1_912.4);
     assert_eq!(value["trends"][0]["verdict"], "better");
     assert_eq!(value["comparisons"][5]["paper_row"], "8.3B");
@@ -449,7 +450,7 @@ fn json_holds_the_whole_report() {
 
 #[test]
 fn reasons_for_which_documents_went_are_words() {
-    let page = ReproductionReport::of(reproduction()).page();
+    let page = Table3Report::of(reproduction()).page();
     assert!(page.contains("too short") && page.contains("1,900 for too short"), "{page}");
     assert!(!page.contains("too_short"), "{page}");
 }
@@ -457,17 +458,18 @@ fn reasons_for_which_documents_went_are_words() {
 #[test]
 fn what_several_parts_warn_of_is_told_once() {
     let mut found = reproduction();
-    found.parts[2].warnings = vec!["the corpus has few <documents>".to_owned()];
-    found.parts[3].warnings = vec!["the corpus has few <documents>".to_owned(), "slow".to_owned()];
-    let page = ReproductionReport::of(found).page();
+    found.ground.parts[2].warnings = vec!["the corpus has few <documents>".to_owned()];
+    found.ground.parts[3].warnings =
+        vec!["the corpus has few <documents>".to_owned(), "slow".to_owned()];
+    let page = Table3Report::of(found).page();
     assert_eq!(page.matches("the corpus has few &#60;documents&#62;").count(), 1, "{page}");
     assert!(page.contains(">train small, train medium</td>"), "{page}");
-    assert!(!ReproductionReport::of(reproduction()).page().contains("What they warned of"));
+    assert!(!Table3Report::of(reproduction()).page().contains("What they warned of"));
 }
 
 #[test]
 fn parameters_are_told_with_the_padding_and_without() {
-    let report = ReproductionReport::of(reproduction());
+    let report = Table3Report::of(reproduction());
     let page = report.page();
     let size = &report.found.sizes[0];
     for (name, number) in [

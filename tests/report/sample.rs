@@ -2,18 +2,40 @@
 
 use serde_json::json;
 
+use super::told::table3::{
+    Contamination, CorpusState, Lambada, NGramOverlap, PaperOverlap, PaperRow, Size, Table3, Task,
+    TestSet, WikiText103,
+};
 use super::told::{
-    Contamination, CorpusState, Curation, CurvePoint, Dropped, Lambada, Machine, ModelShape,
-    NGramOverlap, PaperOverlap, PaperRow, Part, PartState, Reproduction, Size, Task, TestSet, Text,
-    TextKind, Training, WikiText103, thinned,
+    Curation, CurvePoint, Dropped, Ground, Machine, ModelShape, Part, PartState, Text, TextKind,
+    Training, thinned,
 };
 
 /// Three sizes, of which each bigger one is better, on the published test sets.
-pub(crate) fn reproduction() -> Reproduction {
-    Reproduction {
+pub(crate) fn reproduction() -> Table3 {
+    Table3 {
+        ground: ground(),
+        paper_scale: false,
+        test_sets: vec![
+            test_set(Task::WikiText103, "wikitext103", "wiki.test.tokens"),
+            test_set(Task::Lambada, "lambada", "lambada_test.jsonl"),
+        ],
+        contamination: contamination(),
+        sizes: vec![
+            size("small", 2, 64, 3_300_000, 0),
+            size("medium", 6, 192, 12_400_000, 1),
+            size("large", 8, 384, 33_700_000, 2),
+        ],
+        paper: PaperRow::table3(),
+        paper_overlap: PaperOverlap::table3(),
+    }
+}
+
+/// What it stands on.
+pub(crate) fn ground() -> Ground {
+    Ground {
         experiment: "table3-tiny".to_owned(),
         title: "Table 3 at the scale of one machine".to_owned(),
-        paper_scale: false,
         date: "2026-11-30T20:17:54Z".to_owned(),
         version: "0.1.0".to_owned(),
         command: Some("pipeline reproduce --config configs/reproduce/table3-tiny.toml".to_owned()),
@@ -43,18 +65,6 @@ pub(crate) fn reproduction() -> Reproduction {
             tokens: 9_876_543,
             tokenizer: "gpt2".to_owned(),
         }),
-        test_sets: vec![
-            test_set(Task::WikiText103, "wikitext103", "wiki.test.tokens"),
-            test_set(Task::Lambada, "lambada", "lambada_test.jsonl"),
-        ],
-        contamination: contamination(),
-        sizes: vec![
-            size("small", 2, 64, 3_300_000, 0),
-            size("medium", 6, 192, 12_400_000, 1),
-            size("large", 8, 384, 33_700_000, 2),
-        ],
-        paper: PaperRow::table3(),
-        paper_overlap: PaperOverlap::table3(),
         settings: json!({
             "data": { "filter": { "min_words": 128 }, "near_duplicates": { "jaccard": 0.7 } },
             "train": { "seed": 1234, "optimizer": { "lr": 0.003 } },

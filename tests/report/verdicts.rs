@@ -4,24 +4,25 @@ use proptest::prelude::*;
 
 use super::sample::{reproduction, size};
 use super::told::CurvePoint;
-use super::told::verdict::{Comparison, Metric, Outcome, Trend, Verdict};
-use super::told::{Reproduction, ReproductionReport, Size, thinned, utc};
+use super::told::table3::verdict::{Comparison, Metric, Outcome, Trend, Verdict};
+use super::told::table3::{Size, Table3, Table3Report};
+use super::told::{thinned, utc};
 
-fn trend(report: &ReproductionReport, metric: Metric) -> &Trend {
+fn trend(report: &Table3Report, metric: Metric) -> &Trend {
     report.trends.iter().find(|trend| trend.metric == metric).unwrap()
 }
 
 /// Three sizes with these validation losses.
-fn with_losses(losses: [f64; 3]) -> ReproductionReport {
+fn with_losses(losses: [f64; 3]) -> Table3Report {
     let mut found = reproduction();
     for (size, loss) in found.sizes.iter_mut().zip(losses) {
         size.training.validation_loss = Some(loss);
     }
-    ReproductionReport::of(found)
+    Table3Report::of(found)
 }
 
 /// Three sizes that have so many of 5,153 examples right.
-fn with_right(right: [u64; 3]) -> ReproductionReport {
+fn with_right(right: [u64; 3]) -> Table3Report {
     let mut found = reproduction();
     for (size, right) in found.sizes.iter_mut().zip(right) {
         let score = size.lambada.as_mut().unwrap();
@@ -29,7 +30,7 @@ fn with_right(right: [u64; 3]) -> ReproductionReport {
         score.strict_accuracy = chance;
         score.strict_stderr = (chance * (1.0 - chance) / 5_153.0).sqrt();
     }
-    ReproductionReport::of(found)
+    Table3Report::of(found)
 }
 
 #[test]
@@ -81,11 +82,11 @@ fn accuracies_within_their_error_are_not_different() {
 fn one_size_or_sizes_alike_are_too_few() {
     let mut found = reproduction();
     found.sizes.truncate(1);
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     assert!(report.trends.iter().all(|it| it.verdict == Verdict::TooFew && it.sizes == 1));
     let mut found = reproduction();
     found.sizes.iter_mut().for_each(|size| size.parameters = 1_000);
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     assert!(report.trends.iter().all(|it| it.verdict == Verdict::TooFew && it.sizes == 3));
 }
 
@@ -100,19 +101,19 @@ fn what_is_no_number_is_no_value() {
 fn sizes_are_told_in_the_order_of_their_parameters() {
     let mut found = reproduction();
     found.sizes.reverse();
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     let names: Vec<_> = report.found.sizes.iter().map(|size| size.name.as_str()).collect();
     assert_eq!(names, ["small", "medium", "large"]);
     assert_eq!(trend(&report, Metric::WordPerplexity).verdict, Verdict::Better);
 }
 
-fn comparison<'r>(report: &'r ReproductionReport, row: &str, metric: Metric) -> &'r Comparison {
+fn comparison<'r>(report: &'r Table3Report, row: &str, metric: Metric) -> &'r Comparison {
     let is_it = |it: &&Comparison| it.paper_row == row && it.metric == metric;
     report.comparisons.iter().find(is_it).unwrap()
 }
 
 /// A model of the paper's smallest size, trained as long as it was, with these scores.
-fn at_paper_scale(word_perplexity: f64, strict_accuracy: f64) -> Reproduction {
+fn at_paper_scale(word_perplexity: f64, strict_accuracy: f64) -> Table3 {
     let mut found = reproduction();
     let mut ours: Size = size("ours", 24, 1_024, 354_871_296, 2);
     ours.paper_row = Some("355M".to_owned());
@@ -128,7 +129,7 @@ fn at_paper_scale(word_perplexity: f64, strict_accuracy: f64) -> Reproduction {
 fn a_smaller_model_reproduces_nothing_however_good_it_is() {
     let mut found = reproduction();
     found.sizes[0].wikitext103.as_mut().unwrap().word_perplexity = 5.0;
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     let comparison = comparison(&report, "355M", Metric::WordPerplexity);
     let Outcome::NotAtThisScale { times_parameters, times_tokens, published_test_set, .. } =
         comparison.outcome
@@ -144,10 +145,10 @@ fn a_smaller_model_reproduces_nothing_however_good_it_is() {
 
 #[test]
 fn at_the_papers_scale_five_percent_decide() {
-    let report = ReproductionReport::of(at_paper_scale(20.2, 0.43));
+    let report = Table3Report::of(at_paper_scale(20.2, 0.43));
     assert_eq!(comparison(&report, "355M", Metric::WordPerplexity).outcome, Outcome::Reproduced);
     assert_eq!(comparison(&report, "355M", Metric::StrictAccuracy).outcome, Outcome::Reproduced);
-    let report = ReproductionReport::of(at_paper_scale(20.4, 0.42));
+    let report = Table3Report::of(at_paper_scale(20.4, 0.42));
     let outcome = |metric| comparison(&report, "355M", metric).outcome;
     assert_eq!(outcome(Metric::WordPerplexity), Outcome::NotReproduced);
     assert_eq!(outcome(Metric::StrictAccuracy), Outcome::NotReproduced);
@@ -161,7 +162,7 @@ fn at_the_papers_scale_five_percent_decide() {
 fn another_test_set_reproduces_nothing() {
     let mut found = at_paper_scale(19.31, 0.4518);
     found.test_sets[0].published = false;
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     assert_eq!(
         comparison(&report, "355M", Metric::WordPerplexity).outcome,
         Outcome::NotAtThisScale {
@@ -180,7 +181,7 @@ fn a_bigger_model_that_is_better_reproduces_no_smaller_row() {
     let mut found = at_paper_scale(10.0, 0.7);
     let ours = &mut found.sizes[0];
     (ours.paper_row, ours.parameters) = (Some("8.3B".to_owned()), 8_314_143_744);
-    let report = ReproductionReport::of(found.clone());
+    let report = Table3Report::of(found.clone());
     for row in ["355M", "2.5B"] {
         let comparison = comparison(&report, row, Metric::WordPerplexity);
         assert_eq!((comparison.outcome, &comparison.size), (Outcome::NotMeasured, &None), "{row}");
@@ -188,7 +189,7 @@ fn a_bigger_model_that_is_better_reproduces_no_smaller_row() {
     assert_eq!(comparison(&report, "8.3B", Metric::WordPerplexity).outcome, Outcome::Reproduced);
     // Nor does one that was put beside the row on purpose.
     found.sizes[0].paper_row = Some("355M".to_owned());
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     let comparison = comparison(&report, "355M", Metric::StrictAccuracy);
     assert!(matches!(comparison.outcome, Outcome::NotAtThisScale { times_tokens: None, .. }));
     assert!(report.page().contains("ours has 23.4 times the parameters"));
@@ -208,7 +209,7 @@ fn a_part_of_a_test_set_or_other_windows_reproduce_nothing() {
     for (change, reason) in changes {
         let mut found = at_paper_scale(19.31, 0.4518);
         change(&mut found.sizes[0]);
-        let report = ReproductionReport::of(found);
+        let report = Table3Report::of(found);
         let outcome = |metric| comparison(&report, "355M", metric).outcome;
         assert!(
             matches!(outcome(Metric::WordPerplexity), Outcome::NotAtThisScale { .. }),
@@ -223,7 +224,7 @@ fn a_part_of_a_test_set_or_other_windows_reproduce_nothing() {
 fn a_perplexity_beyond_all_numbers_is_told_and_not_compared() {
     let mut found = reproduction();
     found.sizes[2].lambada.as_mut().unwrap().target_perplexity = f64::INFINITY;
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     assert_eq!(trend(&report, Metric::TargetPerplexity).sizes, 2);
     let told = "large: its target perplexity is beyond all numbers";
     assert!(report.cautions.iter().any(|it| it.contains(told)), "{:?}", report.cautions);
@@ -231,12 +232,12 @@ fn a_perplexity_beyond_all_numbers_is_told_and_not_compared() {
     // As is one that is a number, and more than that of a model that knows nothing.
     let mut found = reproduction();
     found.sizes[0].lambada.as_mut().unwrap().target_perplexity = 7_023_588.0;
-    let cautions = ReproductionReport::of(found).cautions;
+    let cautions = Table3Report::of(found).cautions;
     let told = "small: a target perplexity of 7,023,588 is worse than the 929,848";
     assert!(cautions.iter().any(|it| it.contains(told)), "{cautions:?}");
-    assert!(ReproductionReport::of(reproduction()).cautions.is_empty());
+    assert!(Table3Report::of(reproduction()).cautions.is_empty());
     // JSON has no infinity, and gives it back all the same.
-    let again: ReproductionReport =
+    let again: Table3Report =
         serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(again, report);
 }
@@ -245,7 +246,7 @@ fn a_perplexity_beyond_all_numbers_is_told_and_not_compared() {
 fn without_a_score_nothing_is_compared() {
     let mut found = reproduction();
     found.sizes.iter_mut().for_each(|size| size.lambada = None);
-    let report = ReproductionReport::of(found);
+    let report = Table3Report::of(found);
     let outcome = comparison(&report, "2.5B", Metric::StrictAccuracy).outcome;
     assert_eq!(outcome, Outcome::NotMeasured);
 }

@@ -121,6 +121,12 @@ impl Architecture {
         num_parameters(&self.parameters(), tensor_parallel_size)
     }
 
+    /// How many parameters the model has, without the rows that pad the vocabulary.
+    #[must_use]
+    pub fn num_parameters_without_padding(&self) -> usize {
+        self.parameters().iter().map(ParameterSpec::num_elements).sum()
+    }
+
     /// Floating-point operations that the model asks for to train on one token: those of its matrix
     /// products forward, and twice as many backward.
     ///

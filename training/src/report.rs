@@ -256,12 +256,7 @@ impl RunLog {
             seconds: self.started.elapsed().as_secs_f64(),
             tensor_parallel_size: plan.parallel.tensor,
             data_parallel_size: plan.parallel.data,
-            parameters: plan
-                .architecture
-                .parameters()
-                .iter()
-                .map(|spec| spec.num_elements() as u64)
-                .sum(),
+            parameters: plan.architecture.num_parameters_without_padding() as u64,
             checkpoint,
         }
     }

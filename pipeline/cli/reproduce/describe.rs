@@ -2,8 +2,9 @@
 
 use indicatif::HumanCount;
 
+use super::config::Experiment;
 use super::journal::Journal;
-use super::parts::{CSV_FILE, PAGE_FILE, Part, Parts, REPORT_FILE};
+use super::parts::{Part, Parts, REPORT_FILE};
 use super::report::numerals::bytes;
 
 impl Parts<'_> {
@@ -13,13 +14,17 @@ impl Parts<'_> {
             Part::Text => {
                 let most = self.config.text.as_ref().map(|text| bytes(text.max_bytes.get()));
                 let most = most.unwrap_or_default();
-                match self.inputs.test_files.len() {
-                    2 => format!("at most {most} of text"),
+                let sets = self.config.experiment.tasks().len();
+                match sets - self.inputs.test_files.len() {
+                    0 => format!("at most {most} of text"),
                     1 => format!("at most {most} of text, a test set held out of it"),
                     _ => format!("at most {most} of text, both test sets held out of it"),
                 }
             }
-            Part::Corpus => "dedup, with the test sets kept out".to_owned(),
+            Part::Corpus => match self.config.experiment {
+                Experiment::Table3 => "dedup, with the test sets kept out".to_owned(),
+                Experiment::Figure7 => "dedup, a sequence for each sentence".to_owned(),
+            },
             Part::Contamination => {
                 format!("n-grams of {} words of the test sets in the corpus", self.ngram_words())
             }
@@ -45,7 +50,7 @@ impl Parts<'_> {
                     None => String::new(),
                 }
             }
-            Part::Page => format!("{REPORT_FILE}, {CSV_FILE}, {PAGE_FILE}"),
+            Part::Page => format!("{REPORT_FILE}, {}, {}", self.csv_file(), self.page_file()),
         }
     }
 

@@ -332,7 +332,8 @@ fn evaluation_flops_of(
     file: &TestFile,
 ) -> anyhow::Result<f64> {
     let tokenizer = tokenizer::open(&config.data.tokenizer)?;
-    let model = size.gpt2().with_vocab_size(tokenizer.vocab_size());
+    let model = size.gpt2().context("a test set is scored by a GPT-2")?;
+    let model = model.with_vocab_size(tokenizer.vocab_size());
     let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token() / 3.0; // forward only
     let identity = ModelIdentity {
         checkpoint: PathBuf::new(),

@@ -7,7 +7,7 @@
 //! OUT/contamination.json  overlap of the test sets with the corpus before and after
 //! OUT/runs/SIZE/          a training run
 //! OUT/eval/SIZE.TASK.json a score
-//! OUT/report.json, table3.csv, table3.html   the result
+//! OUT/report.json, EXPERIMENT.csv, EXPERIMENT.html   the result
 //! OUT/.aside-text, .aside-data   those of before, until it is known whether trainings still hold
 //! ```
 

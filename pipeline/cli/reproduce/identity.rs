@@ -12,7 +12,7 @@ use super::depends::{Depends, Input, hash};
 use super::inputs::TextInput;
 use super::journal::Journal;
 use super::parts::{Part, Parts, TEXT, name_of};
-use super::report::Task;
+use super::report::table3::Task;
 
 /// Sections and keys of a training that change its speed and memory, and no result.
 const FREE: [&str; 7] = [
@@ -175,7 +175,7 @@ impl Parts<'_> {
             let content = hash(&json!([text.root(), listing]));
             inputs.insert("text".to_owned(), Input { name: root.to_string(), content });
         }
-        for task in [Task::WikiText103, Task::Lambada] {
+        for &task in self.config.experiment.tasks() {
             let reads = match part {
                 Part::Text | Part::Corpus | Part::Contamination => true,
                 Part::Eval(_, of) => of == task,

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::config::ReproduceConfig;
 use super::parts::name_of;
-use super::report::Task;
+use super::report::table3::Task;
 use crate::exit::Usage;
 use crate::machine_text::{
     self, DOCUMENTS_FILE, LAMBADA_FILE, LAMBADA_NAME, TextRequest, TextRoot, WIKITEXT_FILE,
@@ -19,6 +19,8 @@ use crate::machine_text::{
 /// What was found of what a reproduction is made from.
 #[derive(Debug)]
 pub(super) struct Inputs {
+    /// The test sets of the experiment, in the paper's order.
+    tasks: &'static [Task],
     /// The text; `None` where it is not given and nothing stands in for it.
     pub(super) text: Option<TextInput>,
     /// Hash of which files of text there are, how large, and when they were written.
@@ -69,13 +71,24 @@ impl Inputs {
         observer: &dyn Observer,
     ) -> anyhow::Result<Self> {
         let mut missing = Vec::new();
+        let tasks = config.experiment.tasks();
+        for (task, path) in test_files {
+            if let Some(path) = path.filter(|_| !tasks.contains(&task)) {
+                bail!(Usage(anyhow!(
+                    "{} {}: the experiment {} is scored on no test set; leave the flag out",
+                    flag(task),
+                    path.display(),
+                    config.experiment.name()
+                )));
+            }
+        }
         let is_given = |task| test_files.iter().any(|(it, path)| *it == task && path.is_some());
         let text = match (&config.text, text) {
             (Some(section), text) => {
                 let request = TextRequest {
                     max_bytes: section.max_bytes.get(),
-                    wikitext: !is_given(Task::WikiText103),
-                    lambada: !is_given(Task::Lambada),
+                    wikitext: tasks.contains(&Task::WikiText103) && !is_given(Task::WikiText103),
+                    lambada: tasks.contains(&Task::Lambada) && !is_given(Task::Lambada),
                 };
                 let own = |path: &Path| Ok(TextRoot::own(path.to_owned()));
                 let root = text.map_or_else(TextRoot::cargo_registry, own)?;
@@ -106,7 +119,8 @@ impl Inputs {
                 (Task::WikiText103, "--wikitext103 FILE, its published wiki.test.tokens"),
                 (Task::Lambada, "--lambada FILE, its published lambada_test.jsonl"),
             ];
-            let lacking = wanted.into_iter().filter(|(task, _)| !is_given(*task));
+            let lacking = wanted.into_iter();
+            let lacking = lacking.filter(|(task, _)| tasks.contains(task) && !is_given(*task));
             missing.extend(lacking.map(|(_, flag)| flag.to_owned()));
         }
         let mut found = Vec::new();
@@ -117,7 +131,7 @@ impl Inputs {
             found.push(TestFile { task, path: path.to_owned(), digest });
         }
         let listing = text.as_ref().map(|text| text.listing(config)).transpose()?;
-        Ok(Self { text, listing, test_files: found, missing })
+        Ok(Self { tasks, text, listing, test_files: found, missing })
     }
 
     /// The test set of `task` that the user named.
@@ -131,7 +145,8 @@ impl Inputs {
             (Task::WikiText103, WIKITEXT_NAME, WIKITEXT_FILE),
             (Task::Lambada, LAMBADA_NAME, LAMBADA_FILE),
         ];
-        let sets = sets.into_iter().map(|(task, stand_in, file)| match self.test_file(task) {
+        let sets = sets.into_iter().filter(|(task, ..)| self.tasks.contains(task));
+        let sets = sets.map(|(task, stand_in, file)| match self.test_file(task) {
             Some(given) => TestSet { task, name: name_of(task), path: given.path.clone() },
             None => TestSet { task, name: stand_in, path: text.join(file) },
         });

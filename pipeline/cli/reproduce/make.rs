@@ -13,18 +13,19 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 use training::checkpoint::{Checkpoint, CheckpointError, Manifest};
+use training::error::NonFinite;
 use training::metrics::METRICS_FILE;
-use training::{RunOptions, TrainError, train};
+use training::{RunOptions, TrainError, TrainPlan, train};
 
+use super::config::Experiment;
 use super::depends::hash;
 use super::inputs::{TEXT_FILES, TextInput};
 use super::journal::Made;
 use super::outputs::OutputFile;
 use super::parts::{
-    CONTAMINATION_FILE, CSV_FILE, DATA, PAGE_FILE, Part, REPORT_FILE, TEXT, run_of, score_of,
-    scores_of,
+    CONTAMINATION_FILE, DATA, Part, REPORT_FILE, TEXT, run_of, score_of, scores_of,
 };
-use super::report::{ReproductionReport, Task};
+use super::report::table3::Task;
 use super::work::{Done, Work};
 use super::{eval_task, facts};
 use crate::exit::Usage;
@@ -138,6 +139,9 @@ impl Work<'_> {
         let plan = plan.context("cannot start training")?;
         let epochs = plan.summary().epochs;
         let report = match train(&plan, self.progress) {
+            Err(TrainError::NonFinite { step, found, .. }) if self.may_diverge() => {
+                return self.diverged(size, &plan, step, found);
+            }
             Err(error) if is_unusable(&error) => {
                 let what = format!("{} cannot go on: {}", self.parts.label(part), cause_of(&error));
                 if !self.redo {
@@ -173,6 +177,37 @@ impl Work<'_> {
         Ok(Done::With(Made { result, files, content: Some(content) }))
     }
 
+    /// Whether a model that loses its numbers is a result of the experiment, and not its end.
+    fn may_diverge(&self) -> bool {
+        self.parts.config.experiment == Experiment::Figure7
+    }
+
+    /// What a training came to that has lost its numbers in step `step`: its curve up to there.
+    fn diverged(
+        &self,
+        size: usize,
+        plan: &TrainPlan,
+        step: u64,
+        found: NonFinite,
+    ) -> anyhow::Result<Done> {
+        warn!("{} diverges: step {step}: {found}", self.parts.label(Part::Train(size)));
+        let tokens = (step - 1) * plan.tokens_per_step();
+        let result = json!({
+            "diverged_at": step,
+            "steps": step - 1,
+            "tokens": tokens,
+            "epochs": plan.summary().epochs.map(|epochs| {
+                epochs * (step - 1) as f64 / plan.train_steps as f64
+            }),
+            "tensor_parallel_size": plan.parallel.tensor,
+            "data_parallel_size": plan.parallel.data,
+            "parameters": plan.architecture.num_parameters_without_padding(),
+        });
+        let run = run_of(self.parts.size(size));
+        let files = vec![self.output(&format!("{run}/{METRICS_FILE}"))?];
+        Ok(Done::With(Made { result, files, content: None }))
+    }
+
     /// Scores a size on a test set, from what an earlier call has scored on.
     fn eval(&self, size: usize, task: Task) -> anyhow::Result<Done> {
         let sets = self.parts.test_sets(&self.journal);
@@ -198,13 +233,13 @@ impl Work<'_> {
 
     /// Puts everything together, beside the paper's.
     fn page(&self) -> anyhow::Result<Done> {
-        let found = facts::gather(&self.parts, &self.journal, self.name, &self.done_now)?;
-        let report = ReproductionReport::of(found);
+        let report = facts::report(&self.parts, &self.journal, self.name, &self.done_now)?;
+        let [csv, page] = [self.parts.csv_file(), self.parts.page_file()];
         write_json(&self.out(REPORT_FILE), &report)?;
-        output::file(&self.out(CSV_FILE), report.csv().as_bytes())?;
-        output::file(&self.out(PAGE_FILE), report.page().as_bytes())?;
-        info!("the page: {}", self.out(PAGE_FILE).display());
-        let files = [REPORT_FILE, CSV_FILE, PAGE_FILE].map(|file| self.output(file));
+        output::file(&self.out(&csv), report.csv().as_bytes())?;
+        output::file(&self.out(&page), report.page().as_bytes())?;
+        info!("the page: {}", self.out(&page).display());
+        let files = [REPORT_FILE, &csv, &page].map(|file| self.output(file));
         let files = files.into_iter().collect::<Result<_, _>>()?;
         Ok(Done::With(Made { result: json!({}), files, content: None }))
     }

@@ -43,7 +43,8 @@ use self::inputs::Inputs;
 use self::journal::Journal;
 use self::parts::Parts;
 use self::plan::Plan;
-use self::report::{ReproductionReport, Task};
+use self::report::Report;
+use self::report::table3::Task;
 use self::work::{Outcome, Work};
 use crate::GlobalArgs;
 use crate::config::{self as config_file, Override, Resolved};
@@ -68,14 +69,19 @@ Examples:
   With one that changes the trainings, which are thrown away and done again:
     pipeline reproduce --config configs/reproduce/table3-tiny.toml --out table3 \\
         --set train.optimizer.lr=2e-3 --redo
+  Figure 7: BERT with residual connections behind its layer norms and before them, at two depths:
+    pipeline reproduce --config configs/reproduce/figure7-tiny.toml --out figure7
   What the paper's largest model takes, and why this machine is refused it:
     pipeline reproduce --config configs/reproduce/table3-8.3b.toml --dry-run";
 
-/// Reproduce an experiment of the paper: text, dedup, contamination, trainings, scores, one page.
+/// Reproduce an experiment of the paper: text, dedup, trainings, scores, one page.
 ///
-/// Keeps both test sets out of the corpus, measures what of them is in it before and after, trains
-/// each size on the same samples in the same order, scores each on both test sets, and puts the
-/// results beside the paper's: a table here, and in OUT report.json, table3.csv and table3.html.
+/// The configuration says which. `table3` keeps both test sets out of the corpus, measures what of
+/// them is in it before and after, trains each size of GPT-2 on the same samples in the same order,
+/// and scores each on both test sets. `figure7` trains BERT in both arrangements of layer norms and
+/// residual connections at several depths. Results are put beside the paper's: a table here, and in
+/// OUT report.json and, by the name of the experiment, table3.csv and table3.html.
+///
 /// What is done is not done again; what has changed is, with all that depends on its content, and
 /// so is what is damaged. A training that would be thrown away so, because a setting or an input of
 /// it has changed (a flag that was forgotten, say) or its files are damaged, is not: the call is
@@ -203,7 +209,7 @@ fn reproduce(
 }
 
 /// Prints the result.
-fn print(report: &ReproductionReport, global: &GlobalArgs) -> anyhow::Result<()> {
+fn print(report: &Report, global: &GlobalArgs) -> anyhow::Result<()> {
     if global.json { output::json(report) } else { output::text(&report.table(output::table)) }
 }
 

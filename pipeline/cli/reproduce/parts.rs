@@ -8,7 +8,7 @@ use anyhow::{anyhow, bail};
 use super::config::ReproduceConfig;
 use super::inputs::{Inputs, TestSet};
 use super::journal::{Entry, Journal};
-use super::report::Task;
+use super::report::table3::Task;
 use crate::exit::Usage;
 
 /// The text, as documents.
@@ -17,12 +17,8 @@ pub(super) const TEXT: &str = "text";
 pub(super) const DATA: &str = "data";
 /// The overlap of test sets and corpus.
 pub(super) const CONTAMINATION_FILE: &str = "contamination.json";
-/// The result, for programs, ...
+/// The result, for programs; beside it lie a table and a page.
 pub(super) const REPORT_FILE: &str = "report.json";
-/// ... as a table, ...
-pub(super) const CSV_FILE: &str = "table3.csv";
-/// ... and as a page.
-pub(super) const PAGE_FILE: &str = "table3.html";
 
 /// A part of a reproduction. Sizes are counted as in its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +64,11 @@ impl Parts<'_> {
         if self.config.text.is_some() {
             parts.push(Part::Text);
         }
-        parts.extend([Part::Corpus, Part::Contamination]);
+        parts.push(Part::Corpus);
         let tasks: Vec<Task> = self.test_sets(journal).iter().map(|it| it.task).collect();
+        if !self.config.experiment.tasks().is_empty() {
+            parts.push(Part::Contamination);
+        }
         for size in 0..self.config.sizes.len() {
             parts.push(Part::Train(size));
             parts.extend(tasks.iter().map(|&task| Part::Eval(size, task)));
@@ -78,7 +77,7 @@ impl Parts<'_> {
         parts
     }
 
-    /// The test sets that there are; before the text is read, all that there may be.
+    /// The test sets of the experiment that there are; before the text is read, all that there may be.
     pub(super) fn test_sets(&self, journal: &Journal) -> Vec<TestSet> {
         let mut test_sets = self.inputs.test_sets(&self.out.join(TEXT));
         if let Some(text) = self.text_entry(journal) {
@@ -122,6 +121,16 @@ impl Parts<'_> {
         }
     }
 
+    /// The file with the result as a table: `table3.csv`.
+    pub(super) fn csv_file(&self) -> String {
+        format!("{}.csv", self.config.experiment.name())
+    }
+
+    /// The file with the result as a page: `table3.html`.
+    pub(super) fn page_file(&self) -> String {
+        format!("{}.html", self.config.experiment.name())
+    }
+
     /// The name of a size.
     pub(super) fn size(&self, size: usize) -> &str {
         &self.config.sizes[size].name
@@ -141,7 +150,7 @@ impl Parts<'_> {
                 let size = self.size(size);
                 vec![score_of(size, task), scores_of(size, task)]
             }
-            Part::Page => [REPORT_FILE, CSV_FILE, PAGE_FILE].map(str::to_owned).to_vec(),
+            Part::Page => vec![REPORT_FILE.to_owned(), self.csv_file(), self.page_file()],
         }
     }
 

@@ -11,11 +11,12 @@ use tracing::{info, warn};
 use training::TrainError;
 
 use super::depends::Depends;
+use super::facts;
 use super::journal::{Entry, Journal, Made, Spent, State};
 use super::outputs::Fault;
 use super::parts::{Part, Parts, REPORT_FILE};
 use super::pulse::with_pulse;
-use super::report::ReproductionReport;
+use super::report::Report;
 use crate::progress::Progress;
 
 /// A reproduction at work.
@@ -33,7 +34,7 @@ pub(super) struct Work<'a> {
 /// How a call ended.
 pub(super) enum Outcome {
     /// All is done.
-    Done(Box<ReproductionReport>),
+    Done(Box<Report>),
     /// A signal stopped it.
     Stopped {
         /// The part that was at work.
@@ -90,7 +91,7 @@ impl<'a> Work<'a> {
         }
         let path = self.parts.out.join(REPORT_FILE);
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let report = serde_json::from_slice(&bytes).map_err(|error| {
+        let report = facts::read(self.parts.config.experiment, &bytes).map_err(|error| {
             anyhow!("{}: {error}; delete it to have it made again", path.display())
         })?;
         Ok(Outcome::Done(Box::new(report)))

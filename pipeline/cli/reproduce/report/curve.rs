@@ -29,3 +29,8 @@ fn mean(points: &[CurvePoint]) -> CurvePoint {
     let loss: f64 = points.iter().map(|point| point.loss).sum();
     CurvePoint { tokens: (tokens / count as u128) as u64, loss: loss / count as f64 }
 }
+
+/// The points as values with the tokens that were seen.
+pub(super) fn at(points: &[CurvePoint]) -> Vec<(u64, f64)> {
+    points.iter().map(|point| (point.tokens, point.loss)).collect()
+}

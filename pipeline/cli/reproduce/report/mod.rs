@@ -1,9 +1,8 @@
 //! What a reproduction is told as: a table for the terminal, JSON, CSV, and one page.
 //!
-//! [`Reproduction`] holds what was found: counts, settings, scores. [`ReproductionReport`] adds what
-//! follows from it by rule, so that no judgment is written by hand: whether bigger is better, and
-//! how each of our values stands to the paper's. Its JSON form is the contract; the table, the CSV
-//! and the page show no number that is not in it.
+//! Every experiment has a folder here: what was found (plain data), and what follows from it by
+//! rule, so that no judgment is written by hand. Its JSON form is the contract; the table, the CSV
+//! and the page show no number that is not in it. What all of them stand on is a [`Ground`].
 //!
 //! The modules below know nothing of the rest of the program. Tests include them as they are, since
 //! the program itself is no library.
@@ -11,55 +10,63 @@
 pub(crate) mod chart;
 mod csv;
 mod curve;
+mod curves;
 mod date;
-mod facts;
-mod figures;
+mod figure;
+pub(crate) mod figure7;
+mod funnel;
+mod ground;
+mod model;
 pub(crate) mod numerals;
 mod page;
-mod paper;
-mod sentences;
-mod table;
-pub(crate) mod verdict;
+pub(crate) mod table3;
+mod words;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(crate) use curve::{CurvePoint, thinned};
 pub(crate) use date::utc;
-pub(crate) use facts::{
-    Contamination, CorpusState, Curation, Dropped, Lambada, Machine, ModelShape, NGramOverlap,
-    Part, PartState, Reproduction, Size, Task, TestSet, Text, TextKind, Training, WikiText103,
-};
-pub(crate) use paper::{PaperOverlap, PaperRow};
-use verdict::{Comparison, Metric, Trend};
+pub(crate) use ground::{Curation, Dropped, Ground, Machine, Part, PartState, Text, TextKind};
+pub(crate) use model::{ModelShape, Training};
 
-/// What was found, and what follows from it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ReproductionReport {
-    /// What was found.
-    #[serde(flatten)]
-    pub(crate) found: Reproduction,
-    /// Whether a part of it is missing: a part that was not done, a size without a score, or a
-    /// test set that was not scored to its end. Such a report compares with no other.
-    pub(crate) partial: bool,
-    /// For each metric, whether the bigger model is the better one.
-    pub(crate) trends: Vec<Trend>,
-    /// For each row of the paper's and each of its metrics, how our value stands to it.
-    pub(crate) comparisons: Vec<Comparison>,
-    /// What a reader should know before the numbers, in sentences: the warnings of the parts, and
-    /// what the numbers themselves give reason for.
-    pub(crate) cautions: Vec<String>,
+use self::figure7::Figure7Report;
+use self::table3::Table3Report;
+
+/// The report of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Report {
+    /// GPT-2 by size.
+    Table3(Box<Table3Report>),
+    /// BERT by arrangement and depth.
+    Figure7(Box<Figure7Report>),
 }
 
-impl ReproductionReport {
-    /// Judges what was found. The sizes are put in the order of their parameters.
-    pub(crate) fn of(mut found: Reproduction) -> Self {
-        found.sizes.sort_by_key(|size| size.parameters);
-        Self {
-            partial: found.is_partial(),
-            trends: Metric::ALL.iter().map(|&metric| Trend::of(metric, &found.sizes)).collect(),
-            comparisons: Comparison::all(&found.paper, &found.sizes, &found.test_sets),
-            cautions: found.cautions(),
-            found,
+impl Report {
+    /// The report as text, laid out by `layout`.
+    pub(crate) fn table(&self, layout: Layout) -> String {
+        match self {
+            Self::Table3(report) => report.table(layout),
+            Self::Figure7(report) => report.table(layout),
+        }
+    }
+
+    /// The report as CSV, its header first.
+    pub(crate) fn csv(&self) -> String {
+        match self {
+            Self::Table3(report) => report.csv(),
+            Self::Figure7(report) => report.csv(),
+        }
+    }
+
+    /// The report as an HTML page.
+    pub(crate) fn page(&self) -> String {
+        match self {
+            Self::Table3(report) => report.page(),
+            Self::Figure7(report) => report.page(),
         }
     }
 }
+
+/// How rows become columns of text: the program's one way to do so.
+pub(crate) type Layout = fn(&[Vec<String>]) -> String;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 /// Settings with the same first key.
-pub(super) struct SettingGroup {
-    pub(super) lines: Vec<String>,
+pub(crate) struct SettingGroup {
+    pub(crate) lines: Vec<String>,
 }
 
 /// The settings as lines `key = value` with the path of each key, those of one first key together.

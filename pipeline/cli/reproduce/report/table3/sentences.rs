@@ -1,8 +1,9 @@
 //! What the verdicts say, in sentences: the same in the terminal and on the page.
 
-use super::ReproductionReport;
-use super::facts::{PartState, Reproduction, ScoreState, Size, Task, TestSet};
-use super::numerals::{grouped, loss, percent, perplexity, rounded};
+use super::super::numerals::{grouped, loss, percent, perplexity, rounded};
+use super::super::words::listed;
+use super::Table3Report;
+use super::facts::{ScoreState, Size, Table3, Task, TestSet};
 use super::verdict::{Comparison, Metric, Outcome, Pair, Trend, Verdict};
 
 impl Task {
@@ -63,7 +64,7 @@ impl Metric {
     }
 }
 
-impl Reproduction {
+impl Table3 {
     /// What `task` was measured on: the benchmark's name for its published test set only.
     pub(super) fn name_of(&self, task: Task) -> String {
         match self.test_set(task) {
@@ -83,7 +84,7 @@ impl Reproduction {
     /// What a reader should know before the numbers: what was found by the way, and what the
     /// numbers themselves say.
     pub(super) fn cautions(&self) -> Vec<String> {
-        let mut cautions = self.warnings.clone();
+        let mut cautions = self.ground.warnings.clone();
         cautions.extend(self.test_sets.iter().filter(|it| !it.published).map(|test_set| {
             let benchmark = test_set.task.benchmark();
             format!(
@@ -148,20 +149,14 @@ impl Reproduction {
     }
 }
 
-impl ReproductionReport {
+impl Table3Report {
     /// Why the report is partial; none where it is whole.
     pub(super) fn partial_sentence(&self) -> Option<String> {
         if !self.partial {
             return None;
         }
         let mut reasons = Vec::new();
-        let missing: Vec<_> = self
-            .found
-            .parts
-            .iter()
-            .filter(|part| part.state == PartState::Missing)
-            .map(|part| part.name.as_str())
-            .collect();
+        let missing = self.found.ground.missing_parts();
         if !missing.is_empty() {
             reasons.push(format!("not done: {}", listed(&missing, "and")));
         }
@@ -364,15 +359,5 @@ impl Comparison {
             reasons.push("the test set is not the published one".to_owned());
         }
         reasons.join(", and ")
-    }
-}
-
-/// `a, b and c`.
-pub(super) fn listed(items: &[impl AsRef<str>], conjunction: &str) -> String {
-    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
-    match items.as_slice() {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [rest @ .., last] => format!("{} {conjunction} {last}", rest.join(", ")),
     }
 }

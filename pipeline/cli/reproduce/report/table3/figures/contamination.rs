@@ -1,16 +1,17 @@
 //! How much of each test set is in the corpus.
 
-use super::super::ReproductionReport;
-use super::super::chart::{
+use super::super::super::chart::{
     Axis, Bar, BarChart, BarKind, Format, Heading, Line, LineChart, Marks, Point, Scale, Series,
 };
+use super::super::super::figure::{Figure, HALF, heading};
+use super::super::super::numerals::{grouped, percent};
+use super::super::super::page::Table;
+use super::super::Table3Report;
 use super::super::facts::{Contamination, CorpusState, NGramOverlap};
-use super::super::numerals::{grouped, percent};
-use super::super::page::Table;
-use super::{Figure, HALF, heading, share_scale};
+use super::share_scale;
 
 /// For each test set, how much of it is in the corpus.
-pub(crate) fn contamination(report: &ReproductionReport) -> Vec<(String, Figure)> {
+pub(crate) fn contamination(report: &Table3Report) -> Vec<(String, Figure)> {
     let found = &report.found;
     let mut names: Vec<&str> = Vec::new();
     for it in &found.contamination {
@@ -30,7 +31,7 @@ pub(crate) fn contamination(report: &ReproductionReport) -> Vec<(String, Figure)
 }
 
 fn contamination_of(
-    report: &ReproductionReport,
+    report: &Table3Report,
     index: usize,
     name: &str,
     states: &[&Contamination],

@@ -1,35 +1,22 @@
-//! What a reproduction found, in the order in which the page tells it.
+//! What was found for Table 3, in the order in which the page tells it.
 //!
 //! Plain data: counts are of what was done, absent is `None`, and no number is derived here that
 //! another one determines.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
-use super::curve::CurvePoint;
+use super::super::ground::Ground;
+use super::super::model::{ModelShape, Training};
 use super::paper::{PaperOverlap, PaperRow};
 
-/// All that a reproduction did and found.
+/// All that was done and found for Table 3.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Reproduction {
-    /// Name of the experiment, as its configuration is called: `table3-tiny`.
-    pub(crate) experiment: String,
-    /// What the experiment is, in words: the page's heading.
-    pub(crate) title: String,
+pub(crate) struct Table3 {
+    /// What it was made with and from.
+    #[serde(flatten)]
+    pub(crate) ground: Ground,
     /// Whether models, tokens and test sets are meant to be the paper's own.
     pub(crate) paper_scale: bool,
-    /// When the report was made: UTC, RFC 3339, as [`utc`](super::utc) writes it.
-    pub(crate) date: String,
-    /// Version of the program.
-    pub(crate) version: String,
-    /// The command that does it all again; `None` where it cannot be told.
-    pub(crate) command: Option<String>,
-    /// Where it ran.
-    pub(crate) machine: Machine,
-    /// What it was made from.
-    pub(crate) text: Text,
-    /// What became of the documents; `None` where that part was not done.
-    pub(crate) curation: Option<Curation>,
     /// The test sets, in the order of the paper.
     pub(crate) test_sets: Vec<TestSet>,
     /// The overlap of each test set with each state of the corpus.
@@ -40,74 +27,6 @@ pub(crate) struct Reproduction {
     pub(crate) paper: Vec<PaperRow>,
     /// The overlap of its test sets with its corpus that the paper printed.
     pub(crate) paper_overlap: Vec<PaperOverlap>,
-    /// The resolved configuration, with all that it stands for.
-    pub(crate) settings: Value,
-    /// The parts of the work, in their order.
-    pub(crate) parts: Vec<Part>,
-    /// What a reader should know before the numbers, in sentences.
-    pub(crate) warnings: Vec<String>,
-}
-
-/// The machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Machine {
-    /// Name of the processor; `None` where the system does not tell.
-    pub(crate) processor: Option<String>,
-    /// Cores that the program could use.
-    pub(crate) cores: usize,
-    /// The instructions that the kernels of training use: `AVX-512`.
-    pub(crate) vector_kernels: String,
-    /// Memory that the program could fill, in bytes.
-    pub(crate) memory_bytes: Option<u64>,
-}
-
-/// The raw text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Text {
-    /// Whose it is.
-    pub(crate) kind: TextKind,
-    /// Its folder, or what it is called.
-    pub(crate) root: String,
-    /// Documents found in it.
-    pub(crate) documents: u64,
-    /// Bytes of these documents.
-    pub(crate) bytes: u64,
-    /// Documents of them that were held out to make test sets from.
-    pub(crate) held_out_documents: u64,
-}
-
-/// Whose a text is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum TextKind {
-    /// What the machine has anyway.
-    Machine,
-    /// What the user named.
-    Own,
-}
-
-/// What became of the documents.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Curation {
-    /// Documents that went in.
-    pub(crate) documents_in: u64,
-    /// Documents that were dropped, by reason, in the order in which reasons are tried.
-    pub(crate) dropped: Vec<Dropped>,
-    /// Documents of the curated corpus.
-    pub(crate) documents_kept: u64,
-    /// Tokens of the curated corpus, ends of documents among them.
-    pub(crate) tokens: u64,
-    /// Name of the tokenizer.
-    pub(crate) tokenizer: String,
-}
-
-/// Documents that were dropped for one reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Dropped {
-    /// The reason, as the curation's report has it.
-    pub(crate) reason: String,
-    /// Number of documents.
-    pub(crate) documents: u64,
 }
 
 /// A test set.
@@ -193,52 +112,6 @@ pub(crate) struct Size {
     pub(crate) peak_rss_bytes: Option<u64>,
 }
 
-/// The sizes of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ModelShape {
-    /// Transformer layers.
-    pub(crate) num_layers: usize,
-    /// Width.
-    pub(crate) hidden_size: usize,
-    /// Attention heads of a layer.
-    pub(crate) num_attention_heads: usize,
-    /// Tokens that the model sees at most.
-    pub(crate) seq_length: usize,
-    /// Tokens of the vocabulary, without padding.
-    pub(crate) vocab_size: usize,
-    /// Rows of its table, with padding.
-    pub(crate) padded_vocab_size: u64,
-}
-
-/// How a model was trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Training {
-    /// Tokens that it has seen, repeated ones counted each time.
-    pub(crate) tokens: u64,
-    /// How often it has seen each training document, on average.
-    pub(crate) epochs: Option<f64>,
-    /// Optimizer steps.
-    pub(crate) steps: u64,
-    /// Sequences of a step.
-    pub(crate) global_batch_size: usize,
-    /// Highest learning rate.
-    pub(crate) lr: f64,
-    /// Ranks that shared a copy of the model.
-    pub(crate) tensor_parallel_size: usize,
-    /// Copies of the model.
-    pub(crate) data_parallel_size: usize,
-    /// Mean loss of the last steps, in nats a token.
-    pub(crate) final_loss: Option<f64>,
-    /// Loss on the held-out documents at the end, in nats a token.
-    pub(crate) validation_loss: Option<f64>,
-    /// Loss in training, as [`thinned`](super::thinned) leaves it.
-    pub(crate) loss_curve: Vec<CurvePoint>,
-    /// Loss on the held-out documents, each time it was taken.
-    pub(crate) validation_curve: Vec<CurvePoint>,
-    /// Wall time, in seconds, all calls together where that is known.
-    pub(crate) seconds: f64,
-}
-
 /// A score on the text in WikiText103's form; names as in the report of an evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WikiText103 {
@@ -301,33 +174,6 @@ pub(crate) struct Lambada {
     pub(crate) seconds: f64,
 }
 
-/// A part of the work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    /// Its name, as progress has it.
-    pub(crate) name: String,
-    /// What became of it.
-    pub(crate) state: PartState,
-    /// Wall time when it was done, in seconds.
-    pub(crate) seconds: Option<f64>,
-    /// The most memory that the process had held when it was done, in bytes.
-    pub(crate) peak_rss_bytes: Option<u64>,
-    /// What it warned of, as it was printed.
-    pub(crate) warnings: Vec<String>,
-}
-
-/// What became of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum PartState {
-    /// Done by this call.
-    Done,
-    /// Done by an earlier call, with the same settings and input.
-    Kept,
-    /// Not done.
-    Missing,
-}
-
 /// A number of which JSON has `null` where it is infinite.
 fn infinite_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
@@ -344,7 +190,7 @@ pub(super) enum ScoreState {
     Missing,
 }
 
-impl Reproduction {
+impl Table3 {
     /// Whether a part, a score of a test set, or a part of a score is missing.
     pub(crate) fn is_partial(&self) -> bool {
         let is_incomplete = |size: &Size| {
@@ -352,8 +198,7 @@ impl Reproduction {
                 .into_iter()
                 .any(|task| self.state(size, task) != ScoreState::Whole)
         };
-        self.parts.iter().any(|part| part.state == PartState::Missing)
-            || self.sizes.iter().any(is_incomplete)
+        self.ground.is_missing_a_part() || self.sizes.iter().any(is_incomplete)
     }
 
     /// How much there is of the score of `size` on the test set of `task`.
@@ -372,13 +217,6 @@ impl Reproduction {
     /// The test set of `task`.
     pub(crate) fn test_set(&self, task: Task) -> Option<&TestSet> {
         self.test_sets.iter().find(|test_set| test_set.task == task)
-    }
-}
-
-impl Training {
-    /// Training speed over the whole wall time.
-    pub(crate) fn tokens_per_second(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.tokens as f64 / self.seconds)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The table of scores, and what follows from it.
 
-use super::super::ReproductionReport;
+use super::super::super::numerals::{or_dash, percent, ratio, short};
+use super::super::Table3Report;
 use super::super::facts::{Size, Task};
-use super::super::numerals::{or_dash, percent, ratio, short};
 use super::super::verdict::{Comparison, Metric, Outcome, Trend, Verdict};
 
 /// Rows of the table of scores that belong together.
@@ -38,12 +38,12 @@ pub(super) struct ComparisonRow {
     pub(super) label: &'static str,
 }
 
-pub(super) fn score_columns(report: &ReproductionReport) -> Vec<String> {
+pub(super) fn score_columns(report: &Table3Report) -> Vec<String> {
     let metrics = Metric::ALL.map(|metric| report.found.metric_name(metric));
     ["parameters".to_owned(), "tokens seen".to_owned()].into_iter().chain(metrics).collect()
 }
 
-pub(super) fn score_groups(report: &ReproductionReport) -> Vec<ScoreGroup> {
+pub(super) fn score_groups(report: &Table3Report) -> Vec<ScoreGroup> {
     let found = &report.found;
     let ours = found.sizes.iter().map(|size| {
         let mut cells = vec![short(size.parameters as f64), short(size.training.tokens as f64)];
@@ -76,7 +76,7 @@ pub(super) fn score_groups(report: &ReproductionReport) -> Vec<ScoreGroup> {
         .collect()
 }
 
-pub(super) fn score_notes(report: &ReproductionReport) -> Vec<String> {
+pub(super) fn score_notes(report: &Table3Report) -> Vec<String> {
     let found = &report.found;
     let wikitext103 = found.sizes.iter().find_map(Size::wikitext103_protocol).map(|protocol| {
         let name = found.name_of(Task::WikiText103);
@@ -105,7 +105,7 @@ pub(super) fn score(metric: Metric, size: &Size) -> String {
     format!("{text}{error}{}", if is_partial { " PARTIAL" } else { "" })
 }
 
-pub(super) fn trends(report: &ReproductionReport) -> Vec<TrendRow> {
+pub(super) fn trends(report: &Table3Report) -> Vec<TrendRow> {
     let row = |trend: &Trend| TrendRow {
         metric: report.found.metric_name(trend.metric),
         class: match trend.verdict {
@@ -119,7 +119,7 @@ pub(super) fn trends(report: &ReproductionReport) -> Vec<TrendRow> {
     report.trends.iter().map(row).collect()
 }
 
-pub(super) fn comparisons(report: &ReproductionReport) -> Vec<ComparisonGroup> {
+pub(super) fn comparisons(report: &Table3Report) -> Vec<ComparisonGroup> {
     let groups = report.comparisons.chunk_by(|one, other| one.paper_row == other.paper_row);
     groups
         .map(|group| {
@@ -140,7 +140,7 @@ pub(super) fn comparisons(report: &ReproductionReport) -> Vec<ComparisonGroup> {
 }
 
 impl ComparisonRow {
-    fn of(comparison: &Comparison, report: &ReproductionReport) -> Self {
+    fn of(comparison: &Comparison, report: &Table3Report) -> Self {
         let metric = comparison.metric;
         let size = comparison
             .size

@@ -1,20 +1,23 @@
 //! The scores against parameters.
 
-use super::super::chart::{Axis, Format, Line, LineChart, Marks, Point, Reference, Scale, Series};
-use super::super::facts::{Reproduction, Size, Task};
-use super::super::numerals::{grouped, or_dash, percent, perplexity};
-use super::super::page::Table;
-use super::super::sentences::listed;
+use super::super::super::chart::{
+    Axis, Format, Line, LineChart, Marks, Point, Reference, Scale, Series,
+};
+use super::super::super::figure::{Figure, HALF, TICKS, WHOLE, heading};
+use super::super::super::numerals::{grouped, or_dash, percent, perplexity};
+use super::super::super::page::Table;
+use super::super::super::words::listed;
+use super::super::facts::{Size, Table3, Task};
 use super::super::verdict::Metric;
-use super::super::{PaperRow, ReproductionReport};
-use super::{Figure, HALF, TICKS, WHOLE, heading, share_scale};
+use super::super::{PaperRow, Table3Report};
+use super::share_scale;
 
 /// From this accuracy on, the paper's values are drawn with ours: below, one scale cannot show both.
 const DRAWN_WITH_PAPER: f64 = 0.2;
 
 /// Word perplexity against parameters, with the paper's where the test set is the same; none
 /// without a value.
-pub(crate) fn word_perplexity(report: &ReproductionReport) -> Option<Figure> {
+pub(crate) fn word_perplexity(report: &Table3Report) -> Option<Figure> {
     let found = &report.found;
     let metric = Metric::WordPerplexity;
     let ours = points(found, metric, |size| size.name.clone());
@@ -50,7 +53,7 @@ pub(crate) fn word_perplexity(report: &ReproductionReport) -> Option<Figure> {
 }
 
 /// Strict accuracy against parameters, with its standard error; none without a value.
-pub(crate) fn strict_accuracy(report: &ReproductionReport) -> Option<Figure> {
+pub(crate) fn strict_accuracy(report: &Table3Report) -> Option<Figure> {
     let found = &report.found;
     let metric = Metric::StrictAccuracy;
     let ours = points(found, metric, |size| size.name.clone());
@@ -96,7 +99,7 @@ pub(crate) fn strict_accuracy(report: &ReproductionReport) -> Option<Figure> {
 }
 
 /// Target perplexity against parameters; none without a value.
-pub(crate) fn target_perplexity(report: &ReproductionReport) -> Option<Figure> {
+pub(crate) fn target_perplexity(report: &Table3Report) -> Option<Figure> {
     let found = &report.found;
     let ours = points(found, Metric::TargetPerplexity, |size| size.name.clone());
     let uniform = found.sizes.iter().find_map(|size| {
@@ -130,7 +133,7 @@ pub(crate) fn target_perplexity(report: &ReproductionReport) -> Option<Figure> {
 
 /// A figure of one metric against parameters.
 fn metric_figure(
-    report: &ReproductionReport,
+    report: &Table3Report,
     metric: Metric,
     size: (f64, f64),
     (ours, papers): (Vec<Point>, Vec<Point>),
@@ -177,7 +180,7 @@ fn metric_figure(
 }
 
 /// Our sizes' values.
-fn points(found: &Reproduction, metric: Metric, label: fn(&Size) -> String) -> Vec<Point> {
+fn points(found: &Table3, metric: Metric, label: fn(&Size) -> String) -> Vec<Point> {
     let point = |size: &Size| {
         let error = match metric {
             Metric::StrictAccuracy => size.lambada.as_ref().map(|it| it.strict_stderr),
@@ -196,7 +199,7 @@ fn points(found: &Reproduction, metric: Metric, label: fn(&Size) -> String) -> V
 }
 
 /// The paper's values.
-fn paper_points(found: &Reproduction, metric: Metric) -> Vec<Point> {
+fn paper_points(found: &Table3, metric: Metric) -> Vec<Point> {
     let point = |row: &PaperRow| {
         let value = metric.of_paper(row)?;
         Some(Point {
@@ -211,7 +214,7 @@ fn paper_points(found: &Reproduction, metric: Metric) -> Vec<Point> {
 }
 
 fn metric_table(
-    report: &ReproductionReport,
+    report: &Table3Report,
     metric: Metric,
     papers: &[Point],
     references: &[Reference],
@@ -241,6 +244,6 @@ fn metric_table(
     Table::named(columns, rows)
 }
 
-fn is_published(found: &Reproduction, task: Task) -> bool {
+fn is_published(found: &Table3, task: Task) -> bool {
     found.test_set(task).is_some_and(|test_set| test_set.published)
 }

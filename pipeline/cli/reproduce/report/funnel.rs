@@ -1,15 +1,14 @@
 //! What became of the documents.
 
-use super::super::ReproductionReport;
-use super::super::chart::{Bar, BarChart, BarKind};
-use super::super::numerals::{grouped, share};
-use super::super::page::Table;
-use super::super::sentences::listed;
-use super::{Figure, WHOLE, heading};
+use super::chart::{Bar, BarChart, BarKind};
+use super::figure::{Figure, WHOLE, heading};
+use super::ground::Curation;
+use super::numerals::{grouped, share};
+use super::page::Table;
+use super::words::listed;
 
-/// What became of the documents; none where that is not known.
-pub(crate) fn funnel(report: &ReproductionReport) -> Option<Figure> {
-    let curation = report.found.curation.as_ref()?;
+/// What became of the documents.
+pub(super) fn funnel(curation: &Curation) -> Figure {
     let all = curation.documents_in;
     let value = |count| format!("{} ({})", grouped(count), share(count, all));
     let bar = |name: &str, from: u64, to: u64, kind| Bar {
@@ -52,14 +51,14 @@ pub(crate) fn funnel(report: &ReproductionReport) -> Option<Figure> {
         whole: all as f64,
         bars,
     };
-    Some(Figure {
+    Figure {
         svg: chart.svg(),
         caption:
             "From the top: what came in, what each reason took of the rest, and what is left. \
                   A document goes for the first reason that it gives."
                 .to_owned(),
         table: Table::named(["documents".to_owned(), "number".to_owned()], rows),
-    })
+    }
 }
 
 /// A reason as words: `too short`.

@@ -1,21 +1,20 @@
 //! The report in the terminal.
 
-use super::ReproductionReport;
-use super::date::readable;
-use super::facts::{CorpusState, Size, Task, TextKind};
-use super::numerals::{bytes, duration, grouped, or_dash, percent, share, short};
+use super::super::Layout;
+use super::super::date::readable;
+use super::super::ground::described;
+use super::super::numerals::{grouped, or_dash, percent, short};
+use super::Table3Report;
+use super::facts::{CorpusState, Size, Task};
 use super::verdict::{Metric, Trend};
 
-/// How rows become columns of text: the program's one way to do so.
-pub(crate) type Layout = fn(&[Vec<String>]) -> String;
-
-impl ReproductionReport {
+impl Table3Report {
     /// The report as text, laid out by `layout`: the scores beside the paper's, what follows from
     /// them, and what they rest on.
     pub(crate) fn table(&self, layout: Layout) -> String {
         let found = &self.found;
-        let date = readable(&found.date);
-        let mut text = format!("{} ({}, {date})\n", found.title, found.experiment);
+        let date = readable(&found.ground.date);
+        let mut text = format!("{} ({}, {date})\n", found.ground.title, found.ground.experiment);
         text.extend(self.partial_sentence().map(|it| format!("{it}\n")));
         text.push('\n');
         text.push_str(&layout(&self.score_rows()));
@@ -80,34 +79,8 @@ impl ReproductionReport {
     /// What the numbers rest on.
     fn ground_rows(&self) -> Vec<Vec<String>> {
         let found = &self.found;
-        let mut rows = Vec::new();
-        let mut add = |name: &str, value: String| rows.push((name.to_owned(), value));
-        let kind = match found.text.kind {
-            TextKind::Machine => "text of this machine",
-            TextKind::Own => "text of your own",
-        };
-        add(
-            "text",
-            format!(
-                "{kind}, {}: {} documents, {}",
-                found.text.root,
-                grouped(found.text.documents),
-                bytes(found.text.bytes)
-            ),
-        );
-        if let Some(curation) = &found.curation {
-            add(
-                "curated",
-                format!(
-                    "{} of {} documents ({}), {} tokens of {}",
-                    grouped(curation.documents_kept),
-                    grouped(curation.documents_in),
-                    share(curation.documents_kept, curation.documents_in),
-                    grouped(curation.tokens),
-                    curation.tokenizer
-                ),
-            );
-        }
+        let mut lines = found.ground.text_lines();
+        let mut add = |name: &str, value: String| lines.push((name.to_owned(), value));
         for overlap in self.headline_overlaps() {
             add("overlap", overlap);
         }
@@ -117,13 +90,8 @@ impl ReproductionReport {
         if let Some(protocol) = found.sizes.iter().find_map(Size::lambada_protocol) {
             add(&found.name_of(Task::Lambada), protocol);
         }
-        add("machine", self.machine_sentence());
-        if let Some(seconds) = self.total_seconds() {
-            add("time", duration(seconds));
-        }
-        // One column of text: a name, and what is said of it.
-        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        rows.into_iter().map(|(name, value)| vec![format!("{name:<width$}  {value}")]).collect()
+        lines.extend(found.ground.machine_lines());
+        described(lines)
     }
 
     /// The overlap of each test set with the curated corpus, and with the raw one, in the n-grams
@@ -150,25 +118,6 @@ impl ReproductionReport {
             ));
         }
         lines
-    }
-
-    /// The machine in one line.
-    pub(super) fn machine_sentence(&self) -> String {
-        let machine = &self.found.machine;
-        let mut parts = vec![match machine.cores {
-            1 => "1 core".to_owned(),
-            cores => format!("{cores} cores"),
-        }];
-        parts.extend(machine.processor.clone());
-        parts.push(format!("kernels for {}", machine.vector_kernels));
-        parts.extend(machine.memory_bytes.map(|memory| format!("{} of memory", bytes(memory))));
-        parts.join(", ")
-    }
-
-    /// Time of all parts, those of earlier calls included; none where no part tells.
-    pub(super) fn total_seconds(&self) -> Option<f64> {
-        let seconds: Vec<f64> = self.found.parts.iter().filter_map(|part| part.seconds).collect();
-        (!seconds.is_empty()).then(|| seconds.iter().sum())
     }
 }
 
