@@ -404,6 +404,7 @@ impl ReproduceConfig {
             precision,
             recompute,
             model,
+            finetune: None,
             batch,
             optimizer,
             schedule,
