@@ -79,15 +79,20 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
 
 /// A model whose losses can be read without a graph.
 pub trait Scored<B: Backend>: Module<B> {
-    /// What the losses of a validation are called; the first is the one that runs are compared by.
-    const LOSSES: &'static [&'static str];
+    /// What a validation measures: losses, of which the first is the one that runs are compared by,
+    /// and shares of what was right.
+    const MEASURES: &'static [&'static str];
 
-    /// The losses of the batch's targets, added up: one sum for each of [`LOSSES`](Self::LOSSES).
+    /// The measures of the batch's targets, added up: one sum for each of
+    /// [`MEASURES`](Self::MEASURES).
     /// What the targets weigh in training is of no account beyond whether they weigh anything.
     fn score(&self, batch: &Batch) -> Vec<LossSum>;
 }
 
-/// Losses of several targets.
+/// The share of the questions of a validation whose right answer was chosen, by name.
+pub(crate) const VALIDATION_ACCURACY: &str = "validation_accuracy";
+
+/// Losses of several targets, or how many of these were right.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LossSum {
     /// Their sum in nats, of `f32` losses added in `f64` in the order of the targets.
@@ -162,7 +167,7 @@ where
 }
 
 impl<B: TpBackend> Scored<B> for Gpt2<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss"];
 
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
         let tokens = input_tokens(batch, &self.devices()[0]);
@@ -286,7 +291,7 @@ where
 }
 
 impl<B: TpBackend> Scored<B> for Bert<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss", "validation_sop_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss", "validation_sop_loss"];
 
     /// The loss of each masked token, and that of each sample's order.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
@@ -300,12 +305,14 @@ impl<B: TpBackend> Scored<B> for Bert<B> {
 }
 
 impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss", VALIDATION_ACCURACY];
 
-    /// The loss of each question.
+    /// The loss of each question, and whether the right answer was chosen.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let logits = choice_logits(self, batch);
-        vec![LossSum::of(class_losses(logits, &segments(batch).labels))]
+        let (logits, labels) = (choice_logits(self, batch), &segments(batch).labels);
+        let right = are_right(logits.clone(), labels).into_iter();
+        let right = right.map(|is_right| f32::from(u8::from(is_right)));
+        vec![LossSum::of(class_losses(logits, labels)), LossSum::of(right)]
     }
 }
 
@@ -327,6 +334,19 @@ fn class_losses<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<f32> {
     let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32");
     let rows = log_shares.chunks_exact(classes).zip(labels);
     rows.map(|(row, &label)| -row[label as usize]).collect()
+}
+
+/// Whether the largest of each row of `logits` `[rows, classes]` is the label's; of equal ones the
+/// first is the largest.
+fn are_right<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<bool> {
+    let [_, classes] = logits.dims();
+    let logits = logits.into_data();
+    let logits = logits.as_slice::<f32>().expect("logits of classes are f32");
+    let largest = |row: &[f32]| {
+        (1..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best })
+    };
+    let rows = logits.chunks_exact(classes).zip(labels);
+    rows.map(|(row, &label)| largest(row) == label as usize).collect()
 }
 
 /// What samples of two segments have beside their tokens.

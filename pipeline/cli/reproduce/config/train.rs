@@ -77,6 +77,7 @@ impl ReproduceConfig {
             precision,
             recompute,
             model,
+            finetune: None,
             batch,
             optimizer,
             schedule,

@@ -78,7 +78,7 @@ fn grad_norms(lines: &[MetricsLine]) -> Vec<GradNormPoint> {
 
 /// The largest norm of the steps behind the warm-up.
 fn largest_behind_warmup(parts: &Parts<'_>, norms: &[GradNormPoint]) -> Option<f64> {
-    let warmup = parts.config.train.schedule.warmup_steps as usize;
+    let warmup = parts.config.train.schedule.warmup_steps.unwrap_or(0) as usize;
     let norms = norms.iter().skip(warmup).map(|point| point.grad_norm);
     norms.filter(|norm| norm.is_finite()).reduce(f64::max)
 }
