@@ -3,10 +3,12 @@
 use corpus::Observer;
 use serde_json::{Map, Value, json};
 use tracing::info;
+use training::data::SampleForm;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
-use crate::model::{EvaluatedModel, ModelIdentity};
+use crate::identity::ModelIdentity;
+use crate::model::EvaluatedModel;
 use crate::report::{EvalReport, TaskResult};
 use crate::score_log::ScoreLog;
 use crate::scores_of::file_hash;
@@ -94,14 +96,15 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// When its test set cannot be used, a setting does not fit the model, the model fails, or
-    /// `observer` asks to stop.
+    /// When the model is of another kind, its test set cannot be used, a setting does not fit the
+    /// model, the model fails, or `observer` asks to stop.
     pub fn run(
         &self,
         model: &mut EvaluatedModel,
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<TaskResult, EvalError> {
+        self.check_model(&model.identity.architecture, &model.identity.checkpoint)?;
         match self {
             Self::WikiText103(task) => task.run(model, plan, observer),
             Self::Lambada(task) => task.run(model, plan, observer),
@@ -113,12 +116,14 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// When its test set cannot be used, or a setting does not fit the model.
+    /// When the model is of another kind, its test set cannot be used, or a setting does not fit
+    /// the model.
     pub fn summary(
         &self,
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<TaskSummary, EvalError> {
+        self.check_model(&model.architecture, &model.checkpoint)?;
         match self {
             Self::WikiText103(task) => task.summary(model, plan),
             Self::Lambada(task) => task.summary(model, plan),
@@ -147,12 +152,16 @@ impl Task {
             }),
             Self::Validation(task) => {
                 let (data, weights) = task.data_description(model, plan)?;
-                json!({
+                let mut settings = json!({
                     "task": task.name,
                     "the data": data,
                     "split": task.part,
                     "split_weights": weights,
-                })
+                });
+                if let SampleForm::SentencePairs(masking) = task.form(model) {
+                    settings["masks"] = json!(masking);
+                }
+                settings
             }
         };
         let Value::Object(settings) = settings else { unreachable!("an object was written") };

@@ -14,8 +14,8 @@
 //! | loss on held-out documents | [`validation`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
-//! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores [`batches`] of
-//! windows with it, and `score_log` keeps the scores in a file until the evaluation has ended, so
+//! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores `samples` with it
+//! in batches ([`batches`] of windows, for example), and `score_log` keeps the scores in a file until the evaluation has ended, so
 //! that one that was stopped goes on: `scores_of` says which evaluation they belong to, and `kept`
 //! what is kept of a window.
 //!
@@ -31,6 +31,7 @@ pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+mod identity;
 mod items;
 mod kept;
 pub mod lambada;
@@ -39,7 +40,9 @@ mod model;
 mod perplexity;
 mod protocol;
 mod report;
+mod samples;
 mod score_log;
+mod scorer;
 mod scores_of;
 mod summary;
 mod test_file;
@@ -52,8 +55,10 @@ pub use accuracy::Accuracy;
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
 pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};
+pub use identity::{CheckpointKind, ModelIdentity};
 pub use items::{ArticleScore, ExampleScore, Items, PageScore};
-pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+pub use model::{EvaluatedModel, Stage};
 pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, ScoringSettings, TaskResult};
+pub use scorer::ModelScorer;
 pub use summary::{EvalSummary, TaskSummary};

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use tracing::warn;
 
 use crate::config::EvalPlan;
+use crate::identity::{CheckpointKind, ModelIdentity};
 use crate::items::Items;
-use crate::model::{CheckpointKind, ModelIdentity};
 use crate::perplexity::is_cut;
 use crate::{contamination, lambada, validation, wikitext103};
 
@@ -92,9 +92,9 @@ impl ScoringSettings {
     /// Those of a plan that has `model` score the test set `data`.
     pub(crate) fn new(data: &Path, model: &ModelIdentity, plan: &EvalPlan) -> Self {
         Self {
-            window: model.config.seq_length,
+            window: model.seq_length(),
             tokenizer: model.tokenizer.name().to_owned(),
-            vocab_size: model.config.vocab_size,
+            vocab_size: model.vocab_size(),
             padded_vocabulary: "masked",
             data: data.to_owned(),
             checkpoint: model.checkpoint.clone(),
@@ -121,8 +121,10 @@ pub enum Measured {
     Lambada(lambada::Measured),
     /// The same passages by lm-evaluation-harness's protocol.
     LambadaLmEval(lambada::lm_eval::Measured),
-    /// Loss on held-out documents.
+    /// Loss of a GPT-2 on held-out documents.
     Validation(validation::Measured),
+    /// Losses of a BERT on held-out documents.
+    MaskedLm(validation::masked_lm::Measured),
     /// How much of a test set stands in a corpus.
     Contamination(Box<contamination::Measured>),
 }
@@ -133,7 +135,7 @@ pub(crate) fn warn_if_worse_than_guessing(
     token_perplexity: f64,
     model: &ModelIdentity,
 ) {
-    let vocab_size = model.config.vocab_size;
+    let vocab_size = model.vocab_size();
     if is_cut(token_perplexity) {
         warn!(task, "the mean loss is above 20: the perplexity is cut at exp(20), and really more");
     }

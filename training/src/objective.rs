@@ -87,6 +87,18 @@ pub trait Scored<B: Backend>: Module<B> {
     fn score(&self, batch: &Batch) -> Vec<LossSum>;
 }
 
+/// What a masked language model made of one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PairScore {
+    /// The losses of its masked tokens.
+    pub masked_lm: LossSum,
+    /// The loss of the order of its segments, in nats.
+    pub order_loss: f32,
+    /// Whether the order is the more probable one of the two; of two alike, that which is not
+    /// swapped.
+    pub is_order_right: bool,
+}
+
 /// Losses of several targets.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LossSum {
@@ -290,13 +302,40 @@ impl<B: TpBackend> Scored<B> for Bert<B> {
 
     /// The loss of each masked token, and that of each sample's order.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
-        let (scores, order) = self.scores(segment_inputs(batch, &self.devices()[0]), &masked);
-        // The position that stands in where nothing is masked is no target.
-        let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
-        let masked = scores.iter().take(count).map(|score| score.loss);
-        vec![LossSum::of(masked), LossSum::of(class_losses(order, &segments(batch).labels))]
+        let (losses, order) = masked_losses(self, batch);
+        vec![LossSum::of(losses), LossSum::of(class_losses(&order, &segments(batch).labels))]
     }
+}
+
+/// The loss of each masked token of `batch`, row by row, and the logarithms of the shares of both
+/// orders of each sample's segments.
+fn masked_losses<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> (Vec<f32>, ClassShares) {
+    let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
+    let (scores, order) = model.scores(segment_inputs(batch, &model.devices()[0]), &masked);
+    // The position that stands in where nothing is masked is no target.
+    let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
+    (scores.iter().take(count).map(|score| score.loss).collect(), ClassShares::of(order))
+}
+
+/// What `model` makes of each sample of `batch`.
+pub(crate) fn pair_scores<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> Vec<PairScore> {
+    let (losses, order) = masked_losses(model, batch);
+    let labels = &segments(batch).labels;
+    let order_losses = class_losses(&order, labels);
+    let mut losses = losses.into_iter();
+    let samples = batch.loss_weights.chunks_exact(batch.seq_length);
+    samples
+        .zip(order_losses)
+        .zip(order.rows().zip(labels))
+        .map(|((weights, order_loss), (shares, &label))| {
+            let masked = weights.iter().filter(|&&weight| weight != 0.0).count();
+            PairScore {
+                masked_lm: LossSum::of(losses.by_ref().take(masked)),
+                order_loss,
+                is_order_right: u32::from(shares[1] > shares[0]) == label,
+            }
+        })
+        .collect()
 }
 
 impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
@@ -304,8 +343,8 @@ impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
 
     /// The loss of each question.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let logits = choice_logits(self, batch);
-        vec![LossSum::of(class_losses(logits, &segments(batch).labels))]
+        let shares = ClassShares::of(choice_logits(self, batch));
+        vec![LossSum::of(class_losses(&shares, &segments(batch).labels))]
     }
 }
 
@@ -320,13 +359,29 @@ pub(crate) fn choice_logits<B: TpBackend>(
     model.logits(inputs, batch.num_samples / questions.max(1))
 }
 
-/// The cross-entropy of each row of `logits` `[rows, classes]`.
-fn class_losses<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<f32> {
-    let [_, classes] = logits.dims();
-    let log_shares = log_softmax(logits, 1).into_data();
-    let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32");
-    let rows = log_shares.chunks_exact(classes).zip(labels);
-    rows.map(|(row, &label)| -row[label as usize]).collect()
+/// Logarithms of the shares of several classes, row by row.
+struct ClassShares {
+    classes: usize,
+    log_shares: Vec<f32>,
+}
+
+impl ClassShares {
+    /// Those of `logits` `[rows, classes]`.
+    fn of<B: Backend>(logits: Tensor<B, 2>) -> Self {
+        let [_, classes] = logits.dims();
+        let log_shares = log_softmax(logits, 1).into_data();
+        let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32").to_vec();
+        Self { classes, log_shares }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.log_shares.chunks_exact(self.classes)
+    }
+}
+
+/// The cross-entropy of each row.
+fn class_losses(shares: &ClassShares, labels: &[u32]) -> Vec<f32> {
+    shares.rows().zip(labels).map(|(row, &label)| -row[label as usize]).collect()
 }
 
 /// What samples of two segments have beside their tokens.

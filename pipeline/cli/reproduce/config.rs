@@ -40,6 +40,7 @@ use evaluation::contamination::MAX_NGRAM_WORDS;
 use evaluation::{EvalConfig, wikitext103};
 use serde::{Deserialize, Serialize};
 use training::TrainConfig;
+use training::architecture::Architecture;
 use training::backend::{Precision, Recompute};
 use training::config::{
     BatchConfig, CheckpointConfig, DataConfig, Gpt2Section, LoggingConfig, ModelConfig,
@@ -309,7 +310,7 @@ impl ReproduceConfig {
     /// A size can be trained, and evaluated once it is.
     fn check_size(&self, size: &SizeSection) -> anyhow::Result<()> {
         self.train_config(size).summary()?;
-        let model = size.gpt2().with_vocab_size(size.vocab_size());
+        let model = Architecture::Gpt2(size.gpt2().with_vocab_size(size.vocab_size()));
         let task = eval_task(Task::WikiText103, wikitext103::NAME, PathBuf::new());
         let plan = self.eval.clone().validate(PathBuf::new(), vec![task])?;
         plan.check(&model)?;
