@@ -1,8 +1,15 @@
 //! The head that chooses among answers, against transformers' `MegatronBertForMultipleChoice`.
 
+use std::path::{Path, PathBuf};
+
+use corpus::Silent;
+use serde_json::json;
 use training::TrainError;
+use training::architecture::Architecture;
 use training::backend::{CpuAutodiff, Recompute};
-use training::checkpoint::HuggingFaceModel;
+use training::checkpoint::{
+    Checkpoint, Existing, HuggingFaceModel, QkvOrder, export, import, merge, reshard,
+};
 use training::data::{Batch, Segments};
 use training::inference::ChoiceScorer;
 use training::model::{Arrangement, BertMultipleChoice, ParameterSource, ParameterSpec};
@@ -12,8 +19,8 @@ use training::parallel::random::DropoutKey;
 use training::parallel::{ParallelDims, launch};
 use training::pass::{PassSettings, forward_backward};
 
-use super::folder::{Tensors, opened};
-use super::tiny;
+use super::folder::{self, Tensors, opened};
+use super::{ARRANGEMENTS, tiny};
 use crate::tensors::assert_close;
 use crate::training::timers;
 
@@ -162,4 +169,99 @@ fn pooled_vectors_are_dropped_by_key_in_training_alone() {
     assert!((plain - file.floats("out.loss")[0]).abs() < 1e-5);
     assert_eq!(one, again);
     assert!(one != plain && one != other);
+}
+
+/// A folder of `…ForMultipleChoice` in `arrangement`, of the reference's weights, and the tokenizer
+/// that its table is for.
+fn published(arrangement: Arrangement, dir: &Path) -> PathBuf {
+    let out = dir.join(format!("published-{arrangement:?}"));
+    std::fs::create_dir_all(&out).unwrap();
+    let mut tensors = Tensors::read("model_megatron_names_hf.safetensors");
+    tensors.0.retain(|name, _| name.starts_with("bert."));
+    let file = Tensors::read("multiple_choice.safetensors").with_prefix("param.");
+    let mut classifier = file.0["classifier.weight"].clone();
+    classifier.0 = vec![1, 32];
+    tensors.0.insert("classifier.weight".to_owned(), classifier);
+    tensors.0.insert("classifier.bias".to_owned(), (vec![1], vec![0.25]));
+    if arrangement == Arrangement::PostNorm {
+        let norms = |name: &str| {
+            let name = name.replace("encoder.ln.", "encoder.layer.1.output.LayerNorm.");
+            let name = name.replace("layer.0.attention.ln.", "embeddings.LayerNorm.");
+            let name = name.replace("encoder.embeddings", "embeddings");
+            let name = name.replace("layer.1.attention.ln.", "layer.0.output.LayerNorm.");
+            let layer = |name: String, layer: usize| {
+                name.replace(
+                    &format!("layer.{layer}.ln."),
+                    &format!("layer.{layer}.attention.output.LayerNorm."),
+                )
+            };
+            layer(layer(name, 0), 1)
+        };
+        tensors.0 = tensors.0.into_iter().map(|(name, tensor)| (norms(&name), tensor)).collect();
+    }
+    tensors.write(&out.join("model.safetensors"));
+    let mut config = folder::config(arrangement);
+    let class = match arrangement {
+        Arrangement::PreNorm => "MegatronBertForMultipleChoice",
+        Arrangement::PostNorm => "BertForMultipleChoice",
+    };
+    config["architectures"] = json!([class]);
+    std::fs::write(out.join("config.json"), config.to_string()).unwrap();
+    out
+}
+
+fn weights(path: &Path) -> Vec<Vec<f32>> {
+    let checkpoint = Checkpoint::open(path).unwrap();
+    let specs = checkpoint.architecture().parameters();
+    specs.iter().map(|spec| checkpoint.local(spec, 0, 1).unwrap()).collect()
+}
+
+#[test]
+fn model_that_chooses_goes_to_other_programs_and_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokenizer = dir.path().join("tokenizer.json");
+    std::fs::write(&tokenizer, folder::word_pieces(128)).unwrap();
+    for arrangement in ARRANGEMENTS {
+        let published = published(arrangement, dir.path());
+        let path = |name: &str| dir.path().join(format!("{name}-{arrangement:?}"));
+        let [own, out, cut, merged] = ["own", "out", "cut", "merged"].map(path);
+        let name = tokenizer.to_str();
+        import(&published, &own, name, Existing::Refuse, &Silent).unwrap();
+        let checkpoint = Checkpoint::open(&own).unwrap();
+        let mut sizes = tiny(arrangement);
+        sizes.hidden_dropout = 0.0;
+        assert_eq!(checkpoint.architecture(), &Architecture::BertChoice(sizes.clone()));
+        assert_eq!(checkpoint.architecture().bert_choice().unwrap(), &sizes);
+        let refused = checkpoint.architecture().bert().unwrap_err().to_string();
+        assert_eq!(refused, "a bert model is needed here, and this is a bert_choice model");
+
+        export(&checkpoint, &out, Existing::Refuse, &Silent).unwrap();
+        let [theirs, ours] =
+            [&published, &out].map(|it| Tensors::at(&it.join("model.safetensors")).0);
+        assert!(theirs == ours, "the same names, shapes and numbers");
+        let opened = HuggingFaceModel::open(&out).unwrap();
+        assert_eq!(opened.architecture(), checkpoint.architecture());
+
+        reshard(&checkpoint, 2, QkvOrder::Version2, &cut, Existing::Refuse, &Silent).unwrap();
+        let rank = Tensors::at(&cut.join("iter_0000000/mp_rank_01/model.safetensors"));
+        assert_eq!(rank.0["multichoice_head.weight"].0, [1, 32]);
+        assert!(rank.0.contains_key("language_model.pooler.dense.bias"));
+        merge(&cut, &merged, Existing::Refuse, &Silent).unwrap();
+        assert!(weights(&merged) == weights(&own));
+    }
+}
+
+#[test]
+fn head_that_chooses_costs_a_pooler_and_one_number_for_each_row() {
+    let sizes = tiny(Arrangement::PreNorm);
+    let (h, s) = (32.0, 64.0);
+    let layers = 2.0 * (24.0 * h * h + 4.0 * s * h);
+    let expected = 3.0 * (layers + (2.0 * h * h + 2.0 * h) / s);
+    let choice = Architecture::BertChoice(sizes.clone());
+    assert!((choice.flops_per_token() / expected - 1.0).abs() < 1e-12);
+    // Without the heads of pre-training, and with one number for each of the 32 places, and a bias.
+    let heads = (32 * 32 + 32) + 2 * 32 + 128 + (2 * 32 + 2);
+    let both = Architecture::Bert(sizes).num_parameters(1);
+    assert_eq!(choice.num_parameters(1), both - heads + 33);
+    assert!(choice.parameters().iter().any(|spec| spec.path == "pooler.dense.weight"));
 }

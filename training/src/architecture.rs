@@ -21,6 +21,10 @@ pub enum Architecture {
     Gpt2(Gpt2Config),
     /// A masked language model.
     Bert(BertConfig),
+    /// A BERT that chooses among answers: its encoder and pooler under one number for each sample,
+    /// in place of the heads of pre-training.
+    #[serde(rename = "bert_choice")]
+    BertChoice(BertConfig),
 }
 
 impl Architecture {
@@ -29,6 +33,7 @@ impl Architecture {
         match self {
             Self::Gpt2(model) => model.parameters(),
             Self::Bert(model) => model.parameters(),
+            Self::BertChoice(model) => model.multiple_choice_parameters(),
         }
     }
 
@@ -36,7 +41,7 @@ impl Architecture {
     pub fn seq_length(&self) -> usize {
         match self {
             Self::Gpt2(model) => model.seq_length,
-            Self::Bert(model) => model.seq_length,
+            Self::Bert(model) | Self::BertChoice(model) => model.seq_length,
         }
     }
 
@@ -44,7 +49,7 @@ impl Architecture {
     pub fn vocab_size(&self) -> usize {
         match self {
             Self::Gpt2(model) => model.vocab_size,
-            Self::Bert(model) => model.vocab_size,
+            Self::Bert(model) | Self::BertChoice(model) => model.vocab_size,
         }
     }
 
@@ -53,16 +58,17 @@ impl Architecture {
     pub fn layers(&self) -> LayerConfig {
         match self {
             Self::Gpt2(model) => model.layers(),
-            Self::Bert(model) => model.layers(),
+            Self::Bert(model) | Self::BertChoice(model) => model.layers(),
         }
     }
 
-    /// The name of its table in a configuration.
+    /// The name of its table in a manifest, and in a configuration where it has one.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Gpt2(_) => "gpt2",
             Self::Bert(_) => "bert",
+            Self::BertChoice(_) => "bert_choice",
         }
     }
 
@@ -78,7 +84,7 @@ impl Architecture {
         }
     }
 
-    /// The sizes of a BERT.
+    /// The sizes of a BERT with the heads of pre-training.
     ///
     /// # Errors
     ///
@@ -90,6 +96,20 @@ impl Architecture {
         }
     }
 
+    /// The sizes of a BERT that chooses among answers.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::OtherArchitecture`] when it is another model.
+    pub fn bert_choice(&self) -> Result<&BertConfig, TrainError> {
+        match self {
+            Self::BertChoice(model) => Ok(model),
+            other => {
+                Err(TrainError::OtherArchitecture { needed: "bert_choice", found: other.name() })
+            }
+        }
+    }
+
     /// Checks what concerns the model alone.
     ///
     /// # Errors
@@ -98,7 +118,7 @@ impl Architecture {
     pub fn validate(&self) -> Result<(), TrainError> {
         match self {
             Self::Gpt2(model) => model.validate(),
-            Self::Bert(model) => model.validate(),
+            Self::Bert(model) | Self::BertChoice(model) => model.validate(),
         }
     }
 
@@ -132,7 +152,8 @@ impl Architecture {
     /// not. Rows that pad the vocabulary are not counted: they are never scored.
     ///
     /// Of BERT's tokens only those that are masked are scored, 15 of 100 as the paper masks, by the
-    /// head's `2h²` and `2hV`; the pooler's `2h²` is once per sequence.
+    /// head's `2h²` and `2hV`; the pooler's `2h²` is once per sequence. A BERT that chooses scores
+    /// no token: beside the pooler it has `2h` per sequence.
     #[must_use]
     pub fn flops_per_token(&self) -> f64 {
         let LayerConfig { num_layers, hidden_size, ffn_hidden_size, .. } = self.layers();
@@ -143,6 +164,7 @@ impl Architecture {
         let heads = match self {
             Self::Gpt2(_) => 2.0 * h * v,
             Self::Bert(_) => MASKED_SHARE * (2.0 * h * h + 2.0 * h * v) + 2.0 * h * h / s,
+            Self::BertChoice(_) => (2.0 * h * h + 2.0 * h) / s,
         };
         3.0 * (layers + heads)
     }

@@ -350,8 +350,11 @@ impl Sizes<'_> {
     }
 
     /// Bytes of the vocabulary tables that the head holds: a gradient that is not yet added to the
-    /// sum, and the weights rounded.
+    /// sum, and the weights rounded. A head that chooses among answers has none.
     fn passing_bytes(&self) -> u64 {
+        if self.scored_rows() == 0 {
+            return 0;
+        }
         let table = NUMBER_BYTES * self.vocabulary_rows() * self.layers.hidden_size as u64;
         let gradients = u64::from(self.micro_batches() > 1);
         let rounded = u64::from(self.precision != Precision::F32);
@@ -378,6 +381,7 @@ impl Sizes<'_> {
         // The loss takes the positions in chunks, and computes in f32.
         let rows = self.scored_rows();
         let chunks = rows.div_ceil(CHUNK_ROWS as u64);
+        let head = u64::from(rows > 0);
         let loss = |name| MessageTotal {
             name,
             calls: chunks,
@@ -390,7 +394,7 @@ impl Sizes<'_> {
             ("layer.mlp.g", forward, activation),
             ("layer.attention.f", layers, activation),
             ("layer.mlp.f", layers, activation),
-            ("head.f", 1, rows.saturating_mul(hidden)),
+            ("head.f", head, rows.saturating_mul(hidden)),
         ]
         .map(|(name, calls, numbers)| {
             let numbers = numbers.saturating_mul(calls);
@@ -398,6 +402,7 @@ impl Sizes<'_> {
         })
         .into_iter()
         .chain(["loss.max", "loss.target", "loss.sum"].map(loss))
+        .filter(|message| message.calls > 0)
         .collect()
     }
 
@@ -407,10 +412,11 @@ impl Sizes<'_> {
     }
 
     /// Tokens of a micro-batch that are scored: all of them, or the share that is masked, which full
-    /// samples come to and shorter ones remain below.
+    /// samples come to and shorter ones remain below; none where answers are chosen.
     fn scored_rows(&self) -> u64 {
         let share = match (self.model, self.form) {
             (Architecture::Gpt2(_), _) => return self.rows(),
+            (Architecture::BertChoice(_), _) => return 0,
             (Architecture::Bert(_), SampleForm::SentencePairs(masked)) => masked.mask_prob,
             (Architecture::Bert(_), SampleForm::Windows) => MASKED_SHARE,
         };

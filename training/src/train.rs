@@ -19,7 +19,7 @@ use crate::collective_trace::CollectiveTrace;
 use crate::diagnosis;
 use crate::error::NonFinite;
 use crate::metrics::{MetricsLog, SampleLog};
-use crate::model::{Bert, Gpt2};
+use crate::model::{Bert, BertMultipleChoice, Gpt2};
 use crate::objective::{Objective, Scored};
 use crate::optim::{AdamW, DynamicLossScaler, Moments};
 use crate::parallel::{
@@ -88,6 +88,12 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             }
             Architecture::Bert(config) => {
                 let model = Bert::<CpuAutodiff>::init(config, source, group, &device)?;
+                let model = model.with_precision(plan.precision);
+                train_rank(run, begin(plan, resumed, model, group)?)
+            }
+            Architecture::BertChoice(config) => {
+                let model =
+                    BertMultipleChoice::<CpuAutodiff>::init(config, source, group, &device)?;
                 let model = model.with_precision(plan.precision);
                 train_rank(run, begin(plan, resumed, model, group)?)
             }

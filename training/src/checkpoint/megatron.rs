@@ -341,6 +341,7 @@ fn megatron_name(spec: &ParameterSpec) -> String {
     // BERT's heads stand beside the language model, except for the pooler.
     let group = match spec.path.split('.').next() {
         Some("lm_head" | "binary_head") => "",
+        Some("classifier") => return spec.path.replace("classifier", "multichoice_head"),
         Some("embedding" | "pooler") => "language_model.",
         _ => "language_model.transformer.",
     };

@@ -1,7 +1,7 @@
 //! The tensors of a BERT as Hugging Face's folders have them.
 //!
 //! `BertForPreTraining` is the original BERT, arrangement (a) of the paper's figure 7;
-//! `MegatronBertForPreTraining` is arrangement (b). Both hold linear weights as `[d_output, d_input]`
+//! `MegatronBertForPreTraining` is arrangement (b), and so are the classes for multiple choice. Both hold linear weights as `[d_output, d_input]`
 //! and queries, keys and values apart. Their norms are the same ones under other names: in (b) a norm
 //! is named for the block that it stands before, in (a) for the block that it stands behind, so that
 //! the first layer's first norm is that of the embeddings there, and the last norm the last layer's.

@@ -17,6 +17,11 @@ use crate::model::{Arrangement, BertConfig, Gpt2Config};
 
 /// `model_type` in a BERT's own checkpoints.
 const OWN_BERT: &str = "megatron-lm-bert";
+/// The same where it chooses among answers.
+const OWN_BERT_CHOICE: &str = "megatron-lm-bert-choice";
+
+/// What the classes of models that choose among answers end with.
+const CHOICE: &str = "MultipleChoice";
 
 /// The `config.json` of a checkpoint of this program.
 pub(in crate::checkpoint) fn own_config(
@@ -24,8 +29,13 @@ pub(in crate::checkpoint) fn own_config(
     tokenizer: &TokenizerIdentity,
 ) -> Value {
     let mut config = exported_config(model, tokenizer);
-    if let Architecture::Bert(bert) = model {
-        config["model_type"] = OWN_BERT.into();
+    let own = match model {
+        Architecture::Gpt2(_) => None,
+        Architecture::Bert(bert) => Some((OWN_BERT, bert)),
+        Architecture::BertChoice(bert) => Some((OWN_BERT_CHOICE, bert)),
+    };
+    if let Some((model_type, bert)) = own {
+        config["model_type"] = model_type.into();
         config["architectures"] = json!([]);
         config["arrangement"] = json!(bert.arrangement);
         config["eos_token_id"] = tokenizer.eod.into();
@@ -37,7 +47,8 @@ pub(in crate::checkpoint) fn own_config(
 pub(super) fn exported_config(model: &Architecture, tokenizer: &TokenizerIdentity) -> Value {
     match model {
         Architecture::Gpt2(model) => gpt2_config(model, tokenizer),
-        Architecture::Bert(model) => bert_config(model),
+        Architecture::Bert(model) => bert_config(model, "PreTraining"),
+        Architecture::BertChoice(model) => bert_config(model, CHOICE),
     }
 }
 
@@ -51,14 +62,18 @@ pub(in crate::checkpoint) fn read_config(
 ) -> Result<Architecture, TrainError> {
     let fields = Fields { path, value };
     match value["model_type"].as_str() {
-        Some("bert") => read_bert_config(&fields, Arrangement::PostNorm).map(Architecture::Bert),
+        Some("bert") => read_bert_config(&fields, Arrangement::PostNorm).map(fields.kind_of_bert()),
         Some("megatron-bert") => {
-            read_bert_config(&fields, Arrangement::PreNorm).map(Architecture::Bert)
+            read_bert_config(&fields, Arrangement::PreNorm).map(fields.kind_of_bert())
         }
-        Some(OWN_BERT) => {
+        Some(own @ (OWN_BERT | OWN_BERT_CHOICE)) => {
             let arrangement = Arrangement::deserialize(&value["arrangement"])
                 .map_err(|_| fields.refusal("arrangement", "pre-norm or post-norm is needed"))?;
-            read_bert_config(&fields, arrangement).map(Architecture::Bert)
+            let bert = read_bert_config(&fields, arrangement)?;
+            Ok(match own {
+                OWN_BERT => Architecture::Bert(bert),
+                _ => Architecture::BertChoice(bert),
+            })
         }
         Some("gpt2") => read_gpt2_config(&fields).map(Architecture::Gpt2),
         _ => Err(fields.refusal(
@@ -68,15 +83,15 @@ pub(in crate::checkpoint) fn read_config(
     }
 }
 
-/// The fields that `BertForPreTraining` and `MegatronBertForPreTraining` need.
-fn bert_config(model: &BertConfig) -> Value {
+/// The fields that the classes `BertFor…` and `MegatronBertFor…` of `task` need.
+fn bert_config(model: &BertConfig, task: &str) -> Value {
     let (model_type, class) = match model.arrangement {
-        Arrangement::PostNorm => ("bert", "BertForPreTraining"),
-        Arrangement::PreNorm => ("megatron-bert", "MegatronBertForPreTraining"),
+        Arrangement::PostNorm => ("bert", "Bert"),
+        Arrangement::PreNorm => ("megatron-bert", "MegatronBert"),
     };
     json!({
         "model_type": model_type,
-        "architectures": [class],
+        "architectures": [format!("{class}For{task}")],
         "vocab_size": model.vocab_size,
         "hidden_size": model.hidden_size,
         "num_hidden_layers": model.num_layers,
@@ -197,6 +212,15 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
+    /// Which BERT it is, by its class.
+    fn kind_of_bert(&self) -> fn(BertConfig) -> Architecture {
+        let class = self.value["architectures"][0].as_str().unwrap_or_default();
+        match class.ends_with(CHOICE) {
+            true => Architecture::BertChoice,
+            false => Architecture::Bert,
+        }
+    }
+
     /// Refuses a field that is none of `allowed`.
     fn demand(&self, field: &str, expected: &str, allowed: &[Value]) -> Result<(), TrainError> {
         if allowed.contains(&self.value[field]) {

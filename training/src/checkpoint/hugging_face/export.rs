@@ -19,7 +19,7 @@ use super::config::exported_config;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::model::BertConfig;
-use crate::parameters::ParameterSource;
+use crate::parameters::{ParameterSource, ParameterSpec};
 
 /// Bytes that are copied between two looks at an observer.
 const BLOCK_BYTES: u64 = 1 << 23;
@@ -61,8 +61,8 @@ pub struct ExportReport {
 }
 
 /// Writes the model of `checkpoint` and its tokenizer to the folder `out`, in the form of Hugging
-/// Face's `GPT2LMHeadModel`, `BertForPreTraining` or `MegatronBertForPreTraining`: the true vocabulary,
-/// and the tied head once.
+/// Face's `GPT2LMHeadModel`, `BertForPreTraining`, `MegatronBertForPreTraining`, or the
+/// `…ForMultipleChoice` of both: the true vocabulary, and a tied head once.
 ///
 /// # Errors
 ///
@@ -86,8 +86,9 @@ pub fn export(
             write_json(&folder.join(GENERATION), &ends)?;
             files.push(GENERATION.to_owned());
         }
-        Architecture::Bert(model) => {
-            write_bert(checkpoint, model, &folder.join(MODEL), observer)?;
+        Architecture::Bert(bert) | Architecture::BertChoice(bert) => {
+            let specs = model.parameters();
+            write_bert(checkpoint, (bert, &specs), &folder.join(MODEL), observer)?;
         }
     }
     write_json(&folder.join(HUGGING_FACE_CONFIG), &exported_config(model, &identity))?;
@@ -113,7 +114,7 @@ pub fn export(
             settings["bos_token"] = end_of_document.clone().into();
             settings["eos_token"] = end_of_document.clone().into();
         }
-        Architecture::Bert(_) => {
+        Architecture::Bert(_) | Architecture::BertChoice(_) => {
             for (name, token) in [
                 ("cls_token", "[CLS]"),
                 ("sep_token", "[SEP]"),
@@ -145,21 +146,20 @@ pub fn export(
     })
 }
 
-/// Writes the tensors of a BERT as its class in `transformers` has them, one at a time.
+/// Writes the parameters `specs` of a BERT as its class in `transformers` has them, one at a time.
 fn write_bert(
     checkpoint: &Checkpoint,
-    model: &BertConfig,
+    (model, specs): (&BertConfig, &[ParameterSpec]),
     path: &Path,
     observer: &dyn Observer,
 ) -> Result<(), TrainError> {
-    let specs = model.parameters();
     let tensors: Vec<_> = specs.iter().flat_map(|spec| tensors_of(spec, model)).collect();
     let layout = TensorLayout::new(named(&tensors, ""));
     layout.create(path)?;
     observer.begin("export", Some(layout.bytes()), Unit::Bytes);
     let file = TensorFileWriter::open(&layout, path, 0, 1)?;
     let mut index = 0;
-    for spec in &specs {
+    for spec in specs {
         if observer.stop_requested() {
             return Err(corpus::CorpusError::Stopped.into());
         }

@@ -1,7 +1,8 @@
 //! A folder of Hugging Face's, opened: a GPT-2 or a BERT whose weights any layout can take.
 //!
 //! The tensors are read where they are mapped, one slice at a time. GPT-2's names may have the prefix
-//! `transformer.` or not; BERT's are those of a model with both heads. Their numbers may be `F32`, `F16` or `BF16`, and they may lie in one file
+//! `transformer.` or not; BERT's are those of a model with both heads of pre-training, or with the
+//! one of multiple choice. Their numbers may be `F32`, `F16` or `BF16`, and they may lie in one file
 //! or in several with an index.
 
 use std::collections::BTreeSet;
@@ -68,6 +69,7 @@ impl HuggingFaceModel {
         let tensors = match &architecture {
             Architecture::Gpt2(model) => open_gpt2(folder, &files, model)?,
             Architecture::Bert(model) => open_bert(folder, &files, model)?,
+            Architecture::BertChoice(model) => open_bert_choice(&files, model)?,
         };
         let end_of_text = value["eos_token_id"].as_u64().and_then(|id| u32::try_from(id).ok());
         Ok(Self { folder: folder.to_owned(), architecture, end_of_text, files, tensors })
@@ -140,7 +142,9 @@ impl HuggingFaceModel {
             );
             match &mut architecture {
                 Architecture::Gpt2(model) => model.vocab_size = tokens,
-                Architecture::Bert(model) => model.vocab_size = tokens,
+                Architecture::Bert(model) | Architecture::BertChoice(model) => {
+                    model.vocab_size = tokens;
+                }
             }
         }
         if let Some(end) = self.end_of_text.filter(|&end| end != tokenizer.eod) {
@@ -182,8 +186,9 @@ impl ParameterSource for HuggingFaceModel {
         rank: usize,
         size: usize,
     ) -> Result<Vec<f32>, TrainError> {
-        let Architecture::Bert(model) = &self.architecture else {
-            return self.tensors.slice(&spec.name, spec, rank, size);
+        let model = match &self.architecture {
+            Architecture::Gpt2(_) => return self.tensors.slice(&spec.name, spec, rank, size),
+            Architecture::Bert(model) | Architecture::BertChoice(model) => model,
         };
         // Rows that pad the vocabulary stand at the end, and are not read.
         let read = |tensor: &ParameterSpec| self.tensors.slice(&tensor.name, tensor, 0, 1);
@@ -240,6 +245,15 @@ fn open_bert(
         }
     }
     tensors.check(&expected)?;
+    Ok(tensors)
+}
+
+/// The tensors of a BERT that chooses among answers, held against its sizes.
+fn open_bert_choice(files: &[PathBuf], model: &BertConfig) -> Result<TensorMap, TrainError> {
+    let tensors = TensorMap::open_floats(files, bert::own_name)?;
+    let specs = model.multiple_choice_parameters();
+    let specs: Vec<_> = specs.iter().flat_map(|spec| tensors_of(spec, model)).collect();
+    tensors.check(&named(&specs, "").collect::<Vec<_>>())?;
     Ok(tensors)
 }
 
