@@ -10,6 +10,7 @@ mod hugging_face;
 mod input;
 mod lambada;
 mod lm_eval;
+mod masked_lm;
 mod published;
 mod resume;
 mod summary;

@@ -15,6 +15,7 @@ use training::data::SplitWeights;
 use crate::error::EvalError;
 use crate::lambada::Lambada;
 use crate::protocol::Protocol;
+use crate::race::Race;
 use crate::validation::Validation;
 use crate::wikitext103::WikiText103;
 
@@ -22,8 +23,8 @@ use crate::wikitext103::WikiText103;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalConfig {
-    /// Windows, examples or pairs of sentences per forward pass. Changes speed and memory, not the
-    /// result.
+    /// Windows, examples, pairs of sentences or questions (of four rows each) per forward pass.
+    /// Changes speed and memory, not the result.
     pub micro_batch_size: NonZeroUsize,
     /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`;
     /// the paper's is 32. Examples of LAMBADA do not overlap.
@@ -68,8 +69,10 @@ pub enum Task {
     WikiText103(WikiText103),
     /// Accuracy on the last words of LAMBADA's passages, or of others in their form.
     Lambada(Lambada),
-    /// Loss on held-out documents of a data folder.
+    /// Losses on held-out documents of a data folder.
     Validation(Validation),
+    /// Accuracy on the questions of RACE.
+    Race(Race),
 }
 
 impl Task {
@@ -81,7 +84,8 @@ impl Task {
     pub fn check_model(&self, model: &Architecture, checkpoint: &Path) -> Result<(), EvalError> {
         match (self, model) {
             (Self::WikiText103(_) | Self::Lambada(_), Architecture::Gpt2(_))
-            | (Self::Validation(_), Architecture::Gpt2(_) | Architecture::Bert(_)) => Ok(()),
+            | (Self::Validation(_), Architecture::Gpt2(_) | Architecture::Bert(_))
+            | (Self::Race(_), Architecture::BertChoice(_)) => Ok(()),
             _ => Err(EvalError::other_model(self.name(), checkpoint, model)),
         }
     }
@@ -93,6 +97,7 @@ impl Task {
             Self::Lambada(task) => &task.data,
             // A data folder, a shard, or the stem of one: opening it is as quick.
             Self::Validation(_) => return Ok(()),
+            Self::Race(task) => return task.check_present(),
         };
         match file.metadata() {
             Ok(found) if found.is_file() && found.len() == 0 => {
@@ -191,7 +196,7 @@ impl EvalPlan {
         }
         let has_overlap = |task: &Task| match task {
             Task::WikiText103(task) => task.protocol == Protocol::Megatron,
-            Task::Lambada(_) | Task::Validation(_) => false,
+            Task::Lambada(_) | Task::Validation(_) | Task::Race(_) => false,
         };
         if self.tasks.iter().any(has_overlap) {
             self.check_overlap(model)?;

@@ -44,7 +44,7 @@ pub enum EvalError {
         most: Option<NonZeroUsize>,
     },
     /// Nothing to evaluate.
-    #[error("no task is given; allowed: wikitext103, lambada, validation")]
+    #[error("no task is given; allowed: wikitext103, lambada, validation, race")]
     NoTask,
     /// Something that a measurement needs was not given.
     #[error("no {what} is given: {remedy}")]
@@ -221,6 +221,14 @@ pub enum EvalError {
         /// What such a model can be asked.
         measured_by: &'static str,
     },
+    /// Models that were not asked the same, so that they cannot vote.
+    #[error("{model}: {difference}; have all models answer the same split of the same RACE")]
+    EnsembleDiffers {
+        /// The model at fault.
+        model: String,
+        /// What differs from the first model.
+        difference: String,
+    },
     /// Samples of which no token is masked, so that there is no loss.
     #[error(
         "{}: none of its {samples} samples has a token to predict: with mask_prob = {mask_prob}, samples \
@@ -384,6 +392,9 @@ impl EvalError {
                 }
                 Architecture::Bert(_) => {
                     "a bert is measured by validation or, once fine-tuned, by race"
+                }
+                Architecture::BertChoice(_) => {
+                    "a bert that was fine-tuned to choose among answers is measured by race"
                 }
             },
         }

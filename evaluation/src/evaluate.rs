@@ -1,5 +1,7 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
+use std::time::Instant;
+
 use corpus::Observer;
 use serde_json::{Map, Value, json};
 use tracing::info;
@@ -8,8 +10,10 @@ use training::data::SampleForm;
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
 use crate::identity::ModelIdentity;
+use crate::items::Items;
 use crate::model::EvaluatedModel;
-use crate::report::{EvalReport, TaskResult};
+use crate::race::{Ensemble, Predictions};
+use crate::report::{EvalReport, Measured, TaskResult};
 use crate::score_log::ScoreLog;
 use crate::scores_of::file_hash;
 use crate::summary::TaskSummary;
@@ -60,6 +64,46 @@ pub fn evaluate_keeping_scores(
     Ok((EvalReport { results }, ScoresOnDisk(model.into_log())))
 }
 
+/// Asks the models of `plans` the same questions, one model after the other so that one at a time is
+/// in memory, and has them vote. The results are those of the models, in the order of the plans, and
+/// that of the vote.
+///
+/// The scores of each stay where its plan keeps them until they are
+/// [forgotten](ScoresOnDisk::forget); one that is stopped goes on from those of all models.
+///
+/// # Errors
+///
+/// As [`evaluate`], for any of the models, and where a plan is not of one task with questions.
+pub fn evaluate_ensemble_keeping_scores(
+    plans: &[EvalPlan],
+    observer: &dyn Observer,
+) -> Result<(EvalReport, Vec<ScoresOnDisk>), EvalError> {
+    let start = Instant::now();
+    // What is wrong with the last must not be found when the first has been asked.
+    plans.iter().try_for_each(EvalPlan::check_beforehand)?;
+    let (mut results, mut scores, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for plan in plans {
+        let (report, on_disk) = evaluate_keeping_scores(plan, observer)?;
+        for result in &report.results {
+            if let Some(Items::Choices(items)) = &result.items {
+                members.push(Predictions::of_items(items));
+            }
+        }
+        results.extend(report.results);
+        scores.push(on_disk);
+    }
+    let ensemble = Ensemble::of(&members)?;
+    let (counts, partial) = results
+        .iter()
+        .find_map(|result| match &result.measured {
+            Measured::Race(found) => Some((found.counts, result.partial)),
+            _ => None,
+        })
+        .expect("there are answers of a model");
+    results.push(ensemble.result(counts, partial, start.elapsed().as_secs_f64()));
+    Ok((EvalReport { results }, scores))
+}
+
 /// The scores of an evaluation that has ended, if they are kept. Dropped, they stay for another
 /// process.
 #[must_use = "scores that nobody forgets stay on disk"]
@@ -89,6 +133,7 @@ impl Task {
             Self::WikiText103(task) => &task.name,
             Self::Lambada(task) => &task.name,
             Self::Validation(task) => &task.name,
+            Self::Race(task) => &task.name,
         }
     }
 
@@ -109,6 +154,7 @@ impl Task {
             Self::WikiText103(task) => task.run(model, plan, observer),
             Self::Lambada(task) => task.run(model, plan, observer),
             Self::Validation(task) => task.run(model, plan, observer),
+            Self::Race(task) => task.run(model, plan, observer),
         }
     }
 
@@ -128,6 +174,7 @@ impl Task {
             Self::WikiText103(task) => task.summary(model, plan),
             Self::Lambada(task) => task.summary(model, plan),
             Self::Validation(task) => task.summary(model, plan),
+            Self::Race(task) => task.summary(model, plan),
         }
     }
 
@@ -163,6 +210,11 @@ impl Task {
                 }
                 settings
             }
+            Self::Race(task) => json!({
+                "task": task.name,
+                "split": task.split.name(),
+                "the hash of the questions": task.content_hash()?,
+            }),
         };
         let Value::Object(settings) = settings else { unreachable!("an object was written") };
         Ok(settings)

@@ -52,13 +52,19 @@ impl ModelIdentity {
     /// When its tokenizer is not found or is not the one that the model was trained with.
     pub fn new(checkpoint: &Checkpoint) -> Result<Self, EvalError> {
         let is_trained = checkpoint.has_training_state();
+        // What a model was fine-tuned on is no data folder.
+        let is_pretrained = !matches!(checkpoint.architecture(), Architecture::BertChoice(_));
+        let (split_weights, masked_lm) = match is_pretrained {
+            true => (checkpoint.split_weights()?, checkpoint.masked_lm()?),
+            false => (None, None),
+        };
         Ok(Self {
             checkpoint: checkpoint.folder().to_owned(),
             kind: if is_trained { CheckpointKind::Trained } else { CheckpointKind::Imported },
             step: Some(checkpoint.step()),
             architecture: checkpoint.architecture().clone(),
-            split_weights: checkpoint.split_weights()?,
-            masked_lm: checkpoint.masked_lm()?,
+            split_weights,
+            masked_lm,
             tokenizer: open_tokenizer(&checkpoint.tokenizer()?)?,
         })
     }

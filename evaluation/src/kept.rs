@@ -30,6 +30,11 @@ pub(crate) enum Record {
     Total(f64),
     /// Loss and prediction of each scored position.
     Scores(Vec<(f64, u32)>),
+    /// Of a question.
+    Choice {
+        /// How well each option answers it.
+        logits: Vec<f64>,
+    },
     /// Of a masked pair of segments.
     Pair {
         /// The sum of the losses of its masked tokens.

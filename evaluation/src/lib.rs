@@ -11,7 +11,8 @@
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
-//! | loss on held-out documents | [`validation`] |
+//! | losses on held-out documents | [`validation`] |
+//! | RACE accuracy, of one model and of several | [`race`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
 //! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores `samples` with it
@@ -39,6 +40,7 @@ mod memory;
 mod model;
 mod perplexity;
 mod protocol;
+pub mod race;
 mod report;
 mod samples;
 mod score_log;
@@ -54,9 +56,11 @@ pub mod windows;
 pub use accuracy::Accuracy;
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
-pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};
+pub use evaluate::{
+    ScoresOnDisk, evaluate, evaluate_ensemble_keeping_scores, evaluate_keeping_scores,
+};
 pub use identity::{CheckpointKind, ModelIdentity};
-pub use items::{ArticleScore, ExampleScore, Items, PageScore};
+pub use items::{ArticleScore, ChoiceScore, ExampleScore, Items, PageScore};
 pub use model::{EvaluatedModel, Stage};
 pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, ScoringSettings, TaskResult};

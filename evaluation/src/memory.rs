@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use corpus::race::OPTIONS;
 use training::architecture::Architecture;
 
-use crate::config::EvalPlan;
+use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
 
 /// Bytes of a number.
@@ -43,7 +44,10 @@ impl EvalPlan {
         let layers = model.layers();
         let (hidden, ffn) = (wide(layers.hidden_size), wide(layers.ffn_hidden_size));
         let position = 3 * hidden * wide(ranks) + (4 * hidden).max(2 * ffn);
-        let positions = wide(self.micro_batch_size.get()).saturating_mul(wide(model.seq_length()));
+        let is_of_choices = self.tasks.iter().any(|task| matches!(task, Task::Race(_)));
+        let rows = if is_of_choices { OPTIONS } else { 1 };
+        let positions = wide(self.micro_batch_size.get().saturating_mul(rows))
+            .saturating_mul(wide(model.seq_length()));
         let weights = wide(model.num_parameters(ranks));
         weights.saturating_add(positions.saturating_mul(position)).saturating_mul(NUMBER_BYTES)
     }

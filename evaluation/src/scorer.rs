@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use training::TrainError;
 use training::architecture::Architecture;
-use training::inference::{MaskedLmScorer, Scorer};
+use training::inference::{ChoiceScorer, MaskedLmScorer, Scorer};
 use training::parameters::ParameterSource;
 
 /// Scores what a model of its architecture can be asked.
@@ -14,6 +14,8 @@ pub enum ModelScorer {
     Gpt2(Scorer),
     /// Masked pairs of sentences.
     Bert(MaskedLmScorer),
+    /// The answers of questions.
+    BertChoice(ChoiceScorer),
 }
 
 impl ModelScorer {
@@ -39,6 +41,9 @@ impl ModelScorer {
             Architecture::Bert(config) => {
                 Self::Bert(MaskedLmScorer::with_copies(config, source, ranks, copies)?)
             }
+            Architecture::BertChoice(config) => {
+                Self::BertChoice(ChoiceScorer::with_copies(config, source, ranks, copies)?)
+            }
         })
     }
 
@@ -47,6 +52,7 @@ impl ModelScorer {
         match self {
             Self::Gpt2(scorer) => scorer.num_copies(),
             Self::Bert(scorer) => scorer.num_copies(),
+            Self::BertChoice(scorer) => scorer.num_copies(),
         }
     }
 
@@ -55,6 +61,7 @@ impl ModelScorer {
         match self {
             Self::Gpt2(scorer) => scorer.num_copies_made(),
             Self::Bert(scorer) => scorer.num_copies_made(),
+            Self::BertChoice(scorer) => scorer.num_copies_made(),
         }
     }
 
@@ -81,11 +88,29 @@ impl ModelScorer {
             other => panic!("masked pairs for {other:?}"),
         }
     }
+
+    /// The scorer of answers.
+    ///
+    /// # Panics
+    ///
+    /// When the model does not choose among answers: a task asks models of its kind alone.
+    pub(crate) fn bert_choice(&mut self) -> &mut ChoiceScorer {
+        match self {
+            Self::BertChoice(scorer) => scorer,
+            other => panic!("questions for {other:?}"),
+        }
+    }
 }
 
 impl From<Scorer> for ModelScorer {
     fn from(scorer: Scorer) -> Self {
         Self::Gpt2(scorer)
+    }
+}
+
+impl From<ChoiceScorer> for ModelScorer {
+    fn from(scorer: ChoiceScorer) -> Self {
+        Self::BertChoice(scorer)
     }
 }
 

@@ -75,7 +75,9 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
 fn usual_tokenizer(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalError> {
     let (tokenizer, whose): (Arc<dyn Tokenizer>, _) = match model.architecture() {
         Architecture::Gpt2(_) => (Arc::new(Gpt2Tokenizer::new()), "GPT-2's"),
-        Architecture::Bert(_) => (Arc::new(BertTokenizer::new()), "BERT's uncased one"),
+        Architecture::Bert(_) | Architecture::BertChoice(_) => {
+            (Arc::new(BertTokenizer::new()), "BERT's uncased one")
+        }
     };
     let (vocab_size, usual) = (model.architecture().vocab_size(), tokenizer.vocab_size());
     if !model.has_vocabulary_of(usual) {

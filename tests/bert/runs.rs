@@ -49,7 +49,10 @@ interval_steps = 3
 batches = 2
 "#;
 
-fn config(arrangement: Arrangement, change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
+pub(crate) fn config(
+    arrangement: Arrangement,
+    change: impl FnOnce(&mut TrainConfig),
+) -> TrainConfig {
     let mut config: TrainConfig = toml::from_str(CONFIG).unwrap();
     let ModelConfig::Bert(section) = &mut config.model else { panic!("a BERT") };
     section.arrangement = arrangement;
@@ -58,7 +61,7 @@ fn config(arrangement: Arrangement, change: impl FnOnce(&mut TrainConfig)) -> Tr
 }
 
 /// A data folder of 60 documents of a dozen sentences, as `pipeline dedup` writes it for BERT.
-static DATA: LazyLock<Dir> = LazyLock::new(|| {
+pub(crate) static DATA: LazyLock<Dir> = LazyLock::new(|| {
     let dir = Dir::new();
     let documents: Vec<String> = (0..60)
         .map(|document| {
@@ -74,7 +77,7 @@ static DATA: LazyLock<Dir> = LazyLock::new(|| {
     dir
 });
 
-fn run(out: &Path, config: TrainConfig) -> TrainReport {
+pub(crate) fn run(out: &Path, config: TrainConfig) -> TrainReport {
     let options = RunOptions::new(DATA.path("data"), out.to_owned());
     train(&config.validate(options).unwrap(), &Silent).unwrap()
 }
