@@ -8,6 +8,7 @@ mod collective;
 mod curation;
 mod demo;
 mod evaluation;
+mod fine_tuning;
 mod generation;
 mod inference;
 mod kernels;

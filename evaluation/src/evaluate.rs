@@ -5,7 +5,6 @@ use std::time::Instant;
 use corpus::Observer;
 use serde_json::{Map, Value, json};
 use tracing::info;
-use training::data::SampleForm;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
@@ -17,6 +16,7 @@ use crate::report::{EvalReport, Measured, TaskResult};
 use crate::score_log::ScoreLog;
 use crate::scores_of::file_hash;
 use crate::summary::TaskSummary;
+use crate::validation;
 
 /// Evaluates a checkpoint on every task of `plan`.
 ///
@@ -205,7 +205,7 @@ impl Task {
                     "split": task.part,
                     "split_weights": weights,
                 });
-                if let SampleForm::SentencePairs(masking) = task.form(model) {
+                if let Some(masking) = validation::masking(model) {
                     settings["masks"] = json!(masking);
                 }
                 settings
@@ -213,7 +213,7 @@ impl Task {
             Self::Race(task) => json!({
                 "task": task.name,
                 "split": task.split.name(),
-                "the hash of the questions": task.content_hash()?,
+                "the hash of the questions": task.fingerprint()?,
             }),
         };
         let Value::Object(settings) = settings else { unreachable!("an object was written") };

@@ -34,11 +34,14 @@ Examples:
         --resume runs/tiny --set schedule.train_steps=1000 --override-schedule
   With the weights of a model of Hugging Face's to begin with:
     pipeline train --config my-gpt2.toml --data data/mine --out runs/tuned --init-from ~/gpt2
+  A pre-trained BERT that learns to answer RACE's questions, of the folder with train/ and dev/:
+    pipeline train --config configs/train/race-336m.toml --data RACE --out runs/race \\
+        --init-from runs/bert-336m
   With other values:
     pipeline train --config configs/train/gpt2-tiny.toml --data data/mine --out runs/fast \\
         --set optimizer.lr=3e-3 --set schedule.train_steps=1000";
 
-/// Train a model on a data folder, split over tensor-parallel ranks.
+/// Train a model on a data folder, split over tensor-parallel ranks, or fine-tune one on RACE.
 ///
 /// OUT holds metrics.jsonl, a line per step, and checkpoints/, of which `latest` names the newest.
 /// The same call on an unfinished run goes on where its newest checkpoint is; Ctrl-C saves one
@@ -57,7 +60,8 @@ pub(crate) struct TrainArgs {
     /// each has its share of the samples at every moment of the run, and one that ends is repeated,
     /// as data.repeat says. Weights need not add up to 1; 0 leaves out. The sources of a folder that
     /// was curated with weights are a blend in themselves, of which WEIGHT is divided. A shard needs
-    /// data.tokenizer. A path that holds a colon is taken as it is where it exists.
+    /// data.tokenizer. A path that holds a colon is taken as it is where it exists. A configuration
+    /// with [finetune.race] takes one folder of RACE instead, with train and dev below it.
     #[arg(long, value_name = "DIR[:WEIGHT]", required_unless_present = "dry_run")]
     data: Vec<OsString>,
 
@@ -81,7 +85,8 @@ pub(crate) struct TrainArgs {
     ///
     /// Sample k is tokens k*S to (k+1)*S of the training documents, for a sequence length of S, in
     /// every epoch. Sources of a blend are numbered one behind the other, in the order of --data.
-    /// With data.order = "megatron" k counts through the shuffled documents of all epochs.
+    /// With data.order = "megatron" k counts through the shuffled documents of all epochs. Of RACE it
+    /// is question k of the split train.
     #[arg(long)]
     log_samples: bool,
 
@@ -113,7 +118,9 @@ pub(crate) struct TrainArgs {
     override_schedule: bool,
 
     /// Begin with these weights at step 0, with a fresh optimizer: a folder in Hugging Face's form,
-    /// a run folder or a checkpoint. The sizes have to be the configuration's.
+    /// a run folder or a checkpoint. The sizes have to be the configuration's. Fine-tuning needs it:
+    /// its texts are encoded by the tokenizer of these weights, and all but the head begins with
+    /// them.
     #[arg(long, value_name = "DIR")]
     init_from: Option<PathBuf>,
 
@@ -257,6 +264,10 @@ pub(crate) fn summary(report: &TrainReport, plan: &TrainPlan) -> String {
         row("seconds", format!("{:.1}", report.seconds)),
         row("checkpoint", report.checkpoint.display().to_string()),
     ];
+    if let Some(accuracy) = report.validation_accuracy {
+        let after_loss = rows.len() - 3;
+        rows.insert(after_loss, row("validation accuracy", format!("{:.1}%", 1e2 * accuracy)));
+    }
     if report.skipped > 0 {
         rows.insert(4, row("skipped steps, for overflows", count(report.skipped)));
     }

@@ -21,6 +21,7 @@ use training::pass::{PassSettings, forward_backward};
 
 use super::folder::{self, Tensors, opened};
 use super::{ARRANGEMENTS, tiny};
+use crate::support::word_pieces::word_pieces;
 use crate::tensors::assert_close;
 use crate::training::timers;
 
@@ -220,7 +221,7 @@ fn weights(path: &Path) -> Vec<Vec<f32>> {
 fn model_that_chooses_goes_to_other_programs_and_comes_back_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let tokenizer = dir.path().join("tokenizer.json");
-    std::fs::write(&tokenizer, folder::word_pieces(128)).unwrap();
+    std::fs::write(&tokenizer, word_pieces(128)).unwrap();
     for arrangement in ARRANGEMENTS {
         let published = published(arrangement, dir.path());
         let path = |name: &str| dir.path().join(format!("{name}-{arrangement:?}"));

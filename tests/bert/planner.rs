@@ -55,8 +55,8 @@ fn presets_train_as_the_paper_does() {
         let schedule = LrSchedule {
             peak: config.optimizer.lr,
             min: config.optimizer.min_lr,
-            warmup_steps: config.schedule.warmup_steps,
-            train_steps: config.schedule.train_steps.get(),
+            warmup_steps: config.schedule.warmup_steps.unwrap(),
+            train_steps: config.schedule.train_steps.unwrap().get(),
             decay: config.schedule.decay,
             rule: config.schedule.rule,
         };

@@ -25,6 +25,7 @@ use super::resume::{Watch, numbers};
 use super::{Zeros, assert_close, plan, positive, task};
 use crate::bert::folder;
 use crate::bert::runs::{DATA, config, run};
+use crate::support::word_pieces::word_pieces_of;
 use crate::support::{Dir, Shared};
 use crate::training::logged;
 
@@ -42,7 +43,7 @@ impl Run {
         run(
             &made.path("run"),
             config(arrangement, |config| {
-                config.schedule.train_steps = 3.try_into().unwrap();
+                config.schedule.train_steps = Some(3.try_into().unwrap());
                 config.validation.as_mut().unwrap().batches = None;
             }),
         );
@@ -364,7 +365,7 @@ fn tokenizer_without_a_mask_is_refused_by_name() {
         .chain((4..128).map(|id| format!("w{id}")))
         .collect();
     let definition = model.path().join("tokenizer.json");
-    fs::write(&definition, folder::word_pieces_of(&tokens)).unwrap();
+    fs::write(&definition, word_pieces_of(&tokens)).unwrap();
     let tokenizer = corpus::tokenizer::open(definition.to_str().unwrap()).unwrap();
     let dir = Dir::new();
     let writer = DataFolder::create(&dir.path("data"), Existing::Refuse).unwrap();

@@ -1,6 +1,7 @@
 //! What the tests of the program share: a folder of their own, the program itself, and small texts.
 
 mod running;
+pub(crate) mod word_pieces;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -186,7 +186,7 @@ impl Pool {
 fn run_of(train_steps: u64) -> TrainConfig {
     micro(|config| {
         config.data.split = "100,0,0".parse().unwrap();
-        config.schedule.train_steps = steps(train_steps);
+        config.schedule.train_steps = Some(steps(train_steps));
     })
 }
 
@@ -495,7 +495,7 @@ fn blended_run_goes_on_as_if_it_had_not_stopped() {
     many_documents(&pool, &["a", "b", "c"]);
     let data = ["a:0.9", "b:0.07", "c:0.03"];
     let plan = |train_steps: u64, out: &str| {
-        let mut config = micro(|config| config.schedule.train_steps = steps(30));
+        let mut config = micro(|config| config.schedule.train_steps = Some(steps(30)));
         config.checkpoint.interval_steps = Some(steps(7));
         let mut plan = config.validate(pool.options(&data, out)).unwrap();
         plan.train_steps = train_steps;

@@ -181,7 +181,7 @@ fn run(
     layout: (usize, usize),
 ) -> (TrainReport, PathBuf) {
     workbench.train(micro(|config| {
-        config.schedule.train_steps = steps(train_steps);
+        config.schedule.train_steps = Some(steps(train_steps));
         config.batch.micro_batch_size = number(micro_batch_size);
         set_layout(config, layout);
         set_dropout(config, 0.1);

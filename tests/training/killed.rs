@@ -75,7 +75,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 
 /// Losses and samples of the run that never died.
 fn unbroken(workbench: &Workbench, steps_of_run: u64) -> PathBuf {
-    let config = micro(|config| config.schedule.train_steps = steps(steps_of_run));
+    let config = micro(|config| config.schedule.train_steps = Some(steps(steps_of_run)));
     workbench.train(config).1
 }
 

@@ -210,7 +210,7 @@ fn corpus_of_less_than_a_sample_repeats_its_epochs() {
 fn megatron_run() -> training::TrainConfig {
     micro(|config| {
         config.data.order = SampleOrder::Megatron;
-        config.schedule.train_steps = steps(20);
+        config.schedule.train_steps = Some(steps(20));
         config.checkpoint.interval_steps = Some(steps(6));
     })
 }

@@ -18,7 +18,7 @@ fn step_lines(run: &Path) -> Vec<Value> {
 }
 
 fn config() -> TrainConfig {
-    micro(|config| config.schedule.train_steps = steps(130))
+    micro(|config| config.schedule.train_steps = Some(steps(130)))
 }
 
 /// The score of the last of `values`: against all before it while these are fewer than a hundred,

@@ -27,7 +27,7 @@ fn config(precision: Precision) -> TrainConfig {
     micro(|config| {
         config.precision = precision;
         config.batch.micro_batch_size = number(2);
-        config.schedule.train_steps = steps(12);
+        config.schedule.train_steps = Some(steps(12));
         config.checkpoint.interval_steps = Some(steps(4));
         set_dropout(config, 0.1);
         if precision == Precision::F16 {
@@ -62,7 +62,7 @@ fn losses_stay_near_those_of_f32_and_are_not_the_same() {
     for layout in [(1, 1), (2, 2)] {
         let losses = |precision, train_steps| {
             let mut config = config(precision);
-            config.schedule.train_steps = steps(train_steps);
+            config.schedule.train_steps = Some(steps(train_steps));
             config.optimizer.lr = 1e-2;
             // A scale that rises into an overflow every few steps would skip those.
             config.loss_scale = config
@@ -297,7 +297,7 @@ fn dump_names_the_first_layer_that_returned_no_number() {
     let mut config = config(Precision::F32);
     // The first update makes weights so large that their products overflow in the second step.
     (config.optimizer.lr, config.optimizer.min_lr) = (1e25, 1e25);
-    config.schedule.warmup_steps = 0;
+    config.schedule.warmup_steps = Some(0);
     config.checkpoint.interval_steps = None;
     let error = failure(&workbench, &out, config, "die@12:rank1");
     assert!(matches!(error, TrainError::NonFinite { step: 2, .. }), "{error}");

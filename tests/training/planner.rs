@@ -189,7 +189,7 @@ fn messages_are_planned_as_they_are_sent() {
     ] {
         let config = micro(|config| {
             (config.precision, config.recompute) = (precision, recompute);
-            config.schedule.train_steps = steps(1);
+            config.schedule.train_steps = Some(steps(1));
             set_layout(config, (tensor, 1));
         });
         let plan = config.clone().validate(workbench.options(&workbench.new_run())).unwrap();

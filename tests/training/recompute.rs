@@ -72,7 +72,7 @@ fn run_may_change_between_both_ways_when_it_goes_on() {
             micro(|config| {
                 config.recompute = recompute;
                 config.batch.micro_batch_size = number(2);
-                config.schedule.train_steps = steps(6);
+                config.schedule.train_steps = Some(steps(6));
                 set_dropout(config, 0.1);
                 set_layout(config, layout);
             })

@@ -164,7 +164,7 @@ fn overridden_schedule_of_another_run_is_remembered() {
         override_schedule: true,
         ..workbench.options(&out)
     };
-    let longer = saves_every_step(|config| config.schedule.train_steps = steps(12));
+    let longer = saves_every_step(|config| config.schedule.train_steps = Some(steps(12)));
     assert_eq!(train(&longer.validate(options).unwrap(), &Silent).unwrap().steps, 12);
     assert_eq!(logged(&out, "step"), [11.0, 12.0]);
     let change = &read_json(&out.join("run.json"))["history"][0];
@@ -284,7 +284,7 @@ fn reading_a_checkpoint_stops_when_asked_and_changes_nothing() {
         assert!(matches!(result, Err(TrainError::Stopped)), "{result:?}");
     };
     assert!(matches!(Checkpoint::open_observed(&run, &StopNow), Err(TrainError::Stopped)));
-    let longer = || saves_every_step(|config| config.schedule.train_steps = steps(12));
+    let longer = || saves_every_step(|config| config.schedule.train_steps = Some(steps(12)));
     let resume = |resume: Resume, out: &Path| {
         let options = RunOptions { resume, override_schedule: true, ..workbench.options(out) };
         longer().validate(options).unwrap()

@@ -33,7 +33,7 @@ fn check_tensor_parallel(vocab_size: usize, dropout: f64) {
     let workbench = Workbench::new(vocab_size);
     let train = |tensor_parallel_size| {
         let (_, run) = workbench.train(micro(|config| {
-            config.schedule.train_steps = steps(100);
+            config.schedule.train_steps = Some(steps(100));
             config.parallel.tensor_parallel_size = number(tensor_parallel_size);
             set_dropout(config, dropout);
         }));
@@ -99,7 +99,7 @@ fn small_model_learns_a_small_corpus_by_heart() {
     let documents = vec![(0..64).map(|place| place * 37 % 89).collect()];
     let (report, _) = Workbench::with_documents(101, &documents).train(micro(|config| {
         config.data.split = "1,0,0".parse().unwrap();
-        config.schedule.train_steps = steps(150);
+        config.schedule.train_steps = Some(steps(150));
         config.optimizer.lr = 1e-2;
     }));
     assert!(report.first_loss.unwrap() > 4.0, "{report:?}");
@@ -110,7 +110,7 @@ fn small_model_learns_a_small_corpus_by_heart() {
 fn report_and_metrics_tell_the_same_run() {
     let workbench = Workbench::new(101);
     let (report, run) = workbench.train(micro(|config| {
-        config.schedule.train_steps = steps(12);
+        config.schedule.train_steps = Some(steps(12));
         config.validation = Some(ValidationConfig { interval_steps: steps(5), batches: None });
     }));
     let losses = logged(&run, "loss");
@@ -147,7 +147,7 @@ fn validation_does_not_depend_on_batches_or_ranks() {
     let workbench = Workbench::new(101);
     let loss = |micro_batch_size, layout| {
         let (_, run) = workbench.train(micro(|config| {
-            config.schedule.train_steps = steps(1);
+            config.schedule.train_steps = Some(steps(1));
             config.batch.micro_batch_size = number(micro_batch_size);
             set_layout(config, layout);
             config.validation = Some(ValidationConfig { interval_steps: steps(1), batches: None });
@@ -173,7 +173,7 @@ fn stopped_run_goes_on_bit_for_bit_wherever_it_stopped() {
     let workbench = Workbench::with_documents(101, &documents);
     let config = |layout| {
         micro(|config| {
-            config.schedule.train_steps = steps(12);
+            config.schedule.train_steps = Some(steps(12));
             config.batch.micro_batch_size = number(2);
             config.data.split = "1,1,0".parse().unwrap();
             config.validation = Some(ValidationConfig { interval_steps: steps(4), batches: None });
@@ -201,7 +201,7 @@ fn run_stopped_between_the_micro_batches_of_a_step_drops_them_and_goes_on_bit_fo
     let workbench = Workbench::new(101);
     let config = |layout| {
         micro(|config| {
-            config.schedule.train_steps = steps(4);
+            config.schedule.train_steps = Some(steps(4));
             config.batch.micro_batch_size = number(1);
             config.batch.global_batch_size = number(8);
             set_layout(config, layout);
@@ -230,7 +230,7 @@ fn run_over_three_epochs_takes_the_same_samples_wherever_it_stopped() {
     let workbench = Workbench::with_documents(101, &documents);
     let config = || {
         micro(|config| {
-            config.schedule.train_steps = steps(60);
+            config.schedule.train_steps = Some(steps(60));
             config.batch.micro_batch_size = number(1);
             config.batch.global_batch_size = number(1);
             config.data.split = "1,0,0".parse().unwrap();
@@ -443,7 +443,7 @@ fn finished_run_in_a_folder_that_cannot_be_written_is_told() {
         return;
     }
     let again = train(&micro(|_| {}).validate(workbench.options(&out)).unwrap(), &Silent);
-    let longer = micro(|config| config.schedule.train_steps = steps(11));
+    let longer = micro(|config| config.schedule.train_steps = Some(steps(11)));
     let refused = train(&longer.validate(workbench.options(&out)).unwrap(), &Silent);
     set_mode(0o755);
     check_same_losses(&again.unwrap(), &first);
@@ -534,7 +534,7 @@ fn overwriting_deletes_a_run_and_nothing_else() {
     let mut options = workbench.options(&out);
     options.resume = Resume::Overwrite;
     let other = micro(|config| {
-        config.schedule.train_steps = steps(3);
+        config.schedule.train_steps = Some(steps(3));
         config.seed = 8;
     });
     let report = train(&other.validate(options.clone()).unwrap(), &Silent).unwrap();
@@ -557,7 +557,7 @@ fn loss_that_is_no_number_ends_the_run_and_names_the_step() {
     let plan = micro(|config| {
         config.optimizer.lr = 1e30;
         config.optimizer.min_lr = 1e30;
-        config.schedule.warmup_steps = 0;
+        config.schedule.warmup_steps = Some(0);
         config.parallel.tensor_parallel_size = number(2);
     })
     .validate(workbench.options(&workbench.new_run()))
@@ -575,8 +575,8 @@ fn weights_and_validation_losses_that_are_no_numbers_end_the_run_and_are_not_sav
         let plan = micro(|config| {
             config.optimizer.lr = 1e200;
             config.optimizer.min_lr = 1e200;
-            config.schedule.warmup_steps = 0;
-            config.schedule.train_steps = steps(1);
+            config.schedule.warmup_steps = Some(0);
+            config.schedule.train_steps = Some(steps(1));
             config.validation =
                 validates.then_some(ValidationConfig { interval_steps: steps(1), batches: None });
             set_layout(config, (2, 1));

@@ -15,8 +15,8 @@ use super::{StopAfter, Workbench, logged, micro, steps};
 /// A warm-up of ten steps, and a cosine to step 100.
 fn hundred_steps(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
     micro(|config| {
-        config.schedule.train_steps = steps(100);
-        config.schedule.warmup_steps = 10;
+        config.schedule.train_steps = Some(steps(100));
+        config.schedule.warmup_steps = Some(10);
         change(config);
     })
 }
@@ -70,10 +70,13 @@ fn changed_schedule_is_refused_with_both_values() {
     let changes: [(Change, &str); 4] = [
         (|config| config.optimizer.lr = 2e-3, "optimizer.lr was 0.001 and is 0.002"),
         (
-            |config| config.schedule.train_steps = steps(200),
+            |config| config.schedule.train_steps = Some(steps(200)),
             "schedule.train_steps was 100 and is 200",
         ),
-        (|config| config.schedule.warmup_steps = 20, "schedule.warmup_steps was 10 and is 20"),
+        (
+            |config| config.schedule.warmup_steps = Some(20),
+            "schedule.warmup_steps was 10 and is 20",
+        ),
         (
             |config| config.optimizer.weight_decay = 0.1,
             "optimizer.weight_decay was 0.01 and is 0.1",
@@ -104,7 +107,7 @@ fn schedule_that_is_to_change_does_so_from_the_next_step_on_and_is_remembered() 
     let changed = || {
         hundred_steps(|config| {
             config.optimizer.lr = 2e-3;
-            config.schedule.train_steps = steps(30);
+            config.schedule.train_steps = Some(steps(30));
         })
     };
     let options = RunOptions { override_schedule: true, ..workbench.options(&out) };
@@ -135,7 +138,7 @@ fn schedule_that_is_to_change_does_so_from_the_next_step_on_and_is_remembered() 
     let longer = |count| {
         hundred_steps(|config| {
             config.optimizer.lr = 2e-3;
-            config.schedule.train_steps = steps(count);
+            config.schedule.train_steps = Some(steps(count));
         })
     };
     assert_eq!(go_on(options.clone(), longer(32)).unwrap().steps, 32);

@@ -86,7 +86,7 @@ fn a_micro_batch_exchanges_four_activations_per_layer_two_for_the_model_three_ro
         let config = micro(|config| {
             config.batch.micro_batch_size = number(micro_batch);
             config.batch.global_batch_size = number(global_batch);
-            config.schedule.train_steps = steps(2);
+            config.schedule.train_steps = Some(steps(2));
             set_layout(config, (tensor, 1));
         });
         let entries = traced(&workbench, &workbench.new_run(), config);
@@ -108,7 +108,7 @@ fn layers_that_run_again_exchange_six_activations_of_two_bytes_in_half_precision
             config.precision = precision;
             config.recompute = Recompute::Layer;
             config.batch.micro_batch_size = number(2);
-            config.schedule.train_steps = steps(2);
+            config.schedule.train_steps = Some(steps(2));
             set_layout(config, (2, 1));
         });
         let entries = traced(&workbench, &workbench.new_run(), config);
@@ -128,7 +128,7 @@ fn copies_exchange_their_gradients_once_per_step() {
     let workbench = Workbench::new(101);
     let config = micro(|config| {
         config.batch.micro_batch_size = number(1);
-        config.schedule.train_steps = steps(2);
+        config.schedule.train_steps = Some(steps(2));
         set_layout(config, (1, 2));
     });
     let out = workbench.new_run();

@@ -3,6 +3,7 @@
 //! A model's own files know its sizes and nothing of ranks; what the two have to do with each other
 //! is asked here, before anything is allocated.
 
+use corpus::race::OPTIONS;
 use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
@@ -37,7 +38,22 @@ impl Architecture {
         }
     }
 
-    /// Tokens per sample.
+    /// Sequences per sample: a question has one for each of its answers.
+    #[must_use]
+    pub fn rows_per_sample(&self) -> usize {
+        match self {
+            Self::Gpt2(_) | Self::Bert(_) => 1,
+            Self::BertChoice(_) => OPTIONS,
+        }
+    }
+
+    /// Tokens per sample, those of all its sequences.
+    #[must_use]
+    pub fn tokens_per_sample(&self) -> usize {
+        self.rows_per_sample().saturating_mul(self.seq_length())
+    }
+
+    /// Tokens per sequence.
     pub fn seq_length(&self) -> usize {
         match self {
             Self::Gpt2(model) => model.seq_length,

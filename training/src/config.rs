@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Activation, Precision, Recompute};
 use crate::data::{MaskedLmConfig, SampleOrder, SplitWeights};
+use crate::fine_tuning::FineTuneConfig;
 use crate::model::Arrangement;
 use crate::optim::{AdamWConfig, LossScaleConfig, ScheduleConfig};
 use crate::parallel::{DEFAULT_TIMEOUT, ParallelDims};
@@ -31,6 +32,9 @@ pub struct TrainConfig {
     pub recompute: Recompute,
     /// `[model.…]`: what is trained.
     pub model: ModelConfig,
+    /// `[finetune.…]`: what a pre-trained model is trained for; without it a model is pre-trained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finetune: Option<FineTuneConfig>,
     /// `[batch]`: how much one step sees.
     pub batch: BatchConfig,
     /// `[optimizer]`: AdamW and clipping.
@@ -172,15 +176,16 @@ fn default_init_std() -> f64 {
     0.02
 }
 
-/// `[batch]`: how many sequences one forward pass and one step see.
+/// `[batch]`: how many samples one forward pass and one step see. A sample is a sequence; with
+/// `[finetune.race]` it is a question, which is four sequences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchConfig {
-    /// Sequences per forward pass; what activation memory grows with. Changes no result beyond
+    /// Samples per forward pass; what activation memory grows with. Changes no result beyond
     /// rounding.
     pub micro_batch_size: NonZeroUsize,
-    /// Sequences per optimizer step, over all ranks: a multiple of `micro_batch_size` times
-    /// `data_parallel_size`. The paper: 512 for GPT-2.
+    /// Samples per optimizer step, over all ranks: a multiple of `micro_batch_size` times
+    /// `data_parallel_size`. The paper: 512 for GPT-2, 16 or 32 questions for RACE.
     pub global_batch_size: NonZeroUsize,
 }
 

@@ -244,6 +244,32 @@ pub enum TrainError {
         tokenizer: usize,
     },
 
+    /// The length of a fine-tuning is written in two ways.
+    #[error(
+        "{field} = {value} and {derived} = {derived_value}: each says how many steps there are; \
+         leave one of them out"
+    )]
+    TwoLengths {
+        /// The field of the schedule.
+        field: &'static str,
+        /// Its steps.
+        value: u64,
+        /// The field that it follows from otherwise.
+        derived: &'static str,
+        /// The value of that.
+        derived_value: f64,
+    },
+
+    /// The length of a fine-tuning follows from data that is not at hand.
+    #[error(
+        "finetune.race.epochs = {epochs}: how many steps that are follows from the number of \
+         questions; give --data, or data.epoch_tokens for a plan without it"
+    )]
+    UnknownLength {
+        /// Epochs.
+        epochs: f64,
+    },
+
     /// A plan without data has no vocabulary.
     #[error(
         "the model's vocabulary is not known; give --data, or write model.gpt2.vocab_size or \

@@ -15,11 +15,13 @@
 //!    of ranks can load.
 //!
 //! The loop itself is [`train()`]. [`parameters`] is the one table that says what each parameter is
-//! called, how it is shaped, split and started. [`inference`] computes losses under a trained
+//! called, how it is shaped, split and started. [`fine_tuning`] is what differs where a pre-trained
+//! model learns a task. [`inference`] computes losses under a trained
 //! model, and [`generation`] has it write on.
 
 pub mod architecture;
 pub mod backend;
+mod chance;
 pub mod checkpoint;
 mod collective_dump;
 mod collective_trace;
@@ -28,6 +30,7 @@ pub mod data;
 mod diagnosis;
 pub mod error;
 pub mod faults;
+pub mod fine_tuning;
 pub mod generation;
 pub mod inference;
 mod json_lines;

@@ -13,6 +13,7 @@ use tracing::{debug, info, warn};
 
 use crate::TrainError;
 use crate::json_lines::JsonLines;
+use crate::objective::VALIDATION_ACCURACY;
 use crate::plan::TrainPlan;
 use crate::report::LossHistory;
 use crate::run_folder::steps_before;
@@ -124,7 +125,8 @@ pub struct ValidationMetrics {
     pub step: u64,
     /// Mean loss per target of the validation documents, in nats.
     pub validation_loss: f64,
-    /// Its other losses by name, such as `validation_sop_loss`.
+    /// Its other means by name: `validation_sop_loss`, or `validation_accuracy` with its standard
+    /// error.
     #[serde(flatten)]
     pub others: BTreeMap<&'static str, f64>,
     /// Targets scored.
@@ -145,7 +147,7 @@ pub struct StepSamples {
     pub step: u64,
     /// The samples of its global batch, in order, whatever the layout. Sample `k` is tokens `k·S`
     /// to `(k+1)·S` of the training documents, laid end to end, for a sequence length of `S`: the
-    /// same tokens in every epoch.
+    /// same tokens in every epoch. Of RACE it is question `k` of the split `train`, from 0.
     pub sample_ids: Vec<u64>,
 }
 
@@ -245,7 +247,11 @@ impl MetricsLog {
     /// When the line cannot be written.
     pub fn validation(&mut self, metrics: &ValidationMetrics) -> Result<(), TrainError> {
         let ValidationMetrics { step, validation_loss, .. } = metrics;
-        info!("step {step}/{} validation loss {validation_loss:.4}", self.train_steps);
+        let accuracy = metrics.others.get(VALIDATION_ACCURACY);
+        let accuracy = accuracy.map_or_else(String::new, |accuracy| {
+            format!(", accuracy {:.1}% of {} questions", 1e2 * accuracy, metrics.targets)
+        });
+        info!("step {step}/{} validation loss {validation_loss:.4}{accuracy}", self.train_steps);
         self.lines.push(metrics)
     }
 }
@@ -277,7 +283,7 @@ impl EarlierSteps {
             self.last = step;
         }
         if let Some(loss) = line["validation_loss"].as_f64() {
-            self.losses.push_validation(step, loss);
+            self.losses.push_validation(step, loss, line[VALIDATION_ACCURACY].as_f64());
         }
         true
     }

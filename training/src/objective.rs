@@ -79,10 +79,12 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
 
 /// A model whose losses can be read without a graph.
 pub trait Scored<B: Backend>: Module<B> {
-    /// What the losses of a validation are called; the first is the one that runs are compared by.
-    const LOSSES: &'static [&'static str];
+    /// What a validation measures: losses, of which the first is the one that runs are compared by,
+    /// and shares of what was right.
+    const MEASURES: &'static [&'static str];
 
-    /// The losses of the batch's targets, added up: one sum for each of [`LOSSES`](Self::LOSSES).
+    /// The measures of the batch's targets, added up: one sum for each of
+    /// [`MEASURES`](Self::MEASURES).
     /// What the targets weigh in training is of no account beyond whether they weigh anything.
     fn score(&self, batch: &Batch) -> Vec<LossSum>;
 }
@@ -99,7 +101,10 @@ pub struct PairScore {
     pub is_order_right: bool,
 }
 
-/// Losses of several targets.
+/// The share of the questions of a validation whose right answer was chosen, by name.
+pub(crate) const VALIDATION_ACCURACY: &str = "validation_accuracy";
+
+/// Losses of several targets, or how many of these were right.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LossSum {
     /// Their sum in nats, of `f32` losses added in `f64` in the order of the targets.
@@ -174,7 +179,7 @@ where
 }
 
 impl<B: TpBackend> Scored<B> for Gpt2<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss"];
 
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
         let tokens = input_tokens(batch, &self.devices()[0]);
@@ -298,53 +303,50 @@ where
 }
 
 impl<B: TpBackend> Scored<B> for Bert<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss", "validation_sop_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss", "validation_sop_loss"];
 
     /// The loss of each masked token, and that of each sample's order.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
         let (losses, order) = masked_losses(self, batch);
-        vec![LossSum::of(losses), LossSum::of(class_losses(&order, &segments(batch).labels))]
+        vec![LossSum::of(losses), LossSum::of(class_losses(order, &segments(batch).labels))]
     }
 }
 
-/// The loss of each masked token of `batch`, row by row, and the logarithms of the shares of both
-/// orders of each sample's segments.
-fn masked_losses<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> (Vec<f32>, ClassShares) {
+/// The loss of each masked token of `batch`, row by row, and the logits of the order of each
+/// sample's segments, `[num_samples, 2]`.
+fn masked_losses<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> (Vec<f32>, Tensor<B, 2>) {
     let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
     let (scores, order) = model.scores(segment_inputs(batch, &model.devices()[0]), &masked);
     // The position that stands in where nothing is masked is no target.
     let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
-    (scores.iter().take(count).map(|score| score.loss).collect(), ClassShares::of(order))
+    (scores.iter().take(count).map(|score| score.loss).collect(), order)
 }
 
 /// What `model` makes of each sample of `batch`.
 pub(crate) fn pair_scores<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> Vec<PairScore> {
     let (losses, order) = masked_losses(model, batch);
     let labels = &segments(batch).labels;
-    let order_losses = class_losses(&order, labels);
+    let are_right = are_right(order.clone(), labels);
+    let orders = class_losses(order, labels).into_iter().zip(are_right);
     let mut losses = losses.into_iter();
     let samples = batch.loss_weights.chunks_exact(batch.seq_length);
-    samples
-        .zip(order_losses)
-        .zip(order.rows().zip(labels))
-        .map(|((weights, order_loss), (shares, &label))| {
-            let masked = weights.iter().filter(|&&weight| weight != 0.0).count();
-            PairScore {
-                masked_lm: LossSum::of(losses.by_ref().take(masked)),
-                order_loss,
-                is_order_right: u32::from(shares[1] > shares[0]) == label,
-            }
-        })
-        .collect()
+    let score = |(weights, (order_loss, is_order_right)): (&[f32], (f32, bool))| {
+        let masked = weights.iter().filter(|&&weight| weight != 0.0).count();
+        let masked_lm = LossSum::of(losses.by_ref().take(masked));
+        PairScore { masked_lm, order_loss, is_order_right }
+    };
+    samples.zip(orders).map(score).collect()
 }
 
 impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {
-    const LOSSES: &'static [&'static str] = &["validation_loss"];
+    const MEASURES: &'static [&'static str] = &["validation_loss", VALIDATION_ACCURACY];
 
-    /// The loss of each question.
+    /// The loss of each question, and whether the right answer was chosen.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let shares = ClassShares::of(choice_logits(self, batch));
-        vec![LossSum::of(class_losses(&shares, &segments(batch).labels))]
+        let (logits, labels) = (choice_logits(self, batch), &segments(batch).labels);
+        let right = are_right(logits.clone(), labels).into_iter();
+        let right = right.map(|is_right| f32::from(u8::from(is_right)));
+        vec![LossSum::of(class_losses(logits, labels)), LossSum::of(right)]
     }
 }
 
@@ -359,29 +361,26 @@ pub(crate) fn choice_logits<B: TpBackend>(
     model.logits(inputs, batch.num_samples / questions.max(1))
 }
 
-/// Logarithms of the shares of several classes, row by row.
-struct ClassShares {
-    classes: usize,
-    log_shares: Vec<f32>,
+/// The cross-entropy of each row of `logits` `[rows, classes]`.
+fn class_losses<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<f32> {
+    let [_, classes] = logits.dims();
+    let log_shares = log_softmax(logits, 1).into_data();
+    let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32");
+    let rows = log_shares.chunks_exact(classes).zip(labels);
+    rows.map(|(row, &label)| -row[label as usize]).collect()
 }
 
-impl ClassShares {
-    /// Those of `logits` `[rows, classes]`.
-    fn of<B: Backend>(logits: Tensor<B, 2>) -> Self {
-        let [_, classes] = logits.dims();
-        let log_shares = log_softmax(logits, 1).into_data();
-        let log_shares = log_shares.as_slice::<f32>().expect("logits of classes are f32").to_vec();
-        Self { classes, log_shares }
-    }
-
-    fn rows(&self) -> impl Iterator<Item = &[f32]> {
-        self.log_shares.chunks_exact(self.classes)
-    }
-}
-
-/// The cross-entropy of each row.
-fn class_losses(shares: &ClassShares, labels: &[u32]) -> Vec<f32> {
-    shares.rows().zip(labels).map(|(row, &label)| -row[label as usize]).collect()
+/// Whether the largest of each row of `logits` `[rows, classes]` is the label's; of equal ones the
+/// first is the largest.
+fn are_right<B: Backend>(logits: Tensor<B, 2>, labels: &[u32]) -> Vec<bool> {
+    let [_, classes] = logits.dims();
+    let logits = logits.into_data();
+    let logits = logits.as_slice::<f32>().expect("logits of classes are f32");
+    let largest = |row: &[f32]| {
+        (1..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best })
+    };
+    let rows = logits.chunks_exact(classes).zip(labels);
+    rows.map(|(row, &label)| largest(row) == label as usize).collect()
 }
 
 /// What samples of two segments have beside their tokens.

@@ -16,16 +16,19 @@ use tracing::warn;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{Precision, Recompute};
-use crate::checkpoint::InitialWeights;
+use crate::checkpoint::{CheckpointError, InitialWeights};
 use crate::config::{
     BertSection, CheckpointConfig, Gpt2Section, LoggingConfig, ModelConfig, TrainConfig,
 };
 use crate::data::input::DataInputs;
-use crate::data::training_data::{DataRequest, TrainingData};
+use crate::data::questions::RaceInput;
+use crate::data::run_data::RunData;
+use crate::data::training_data::DataRequest;
 use crate::data::{Batch, BatchSampler, DataRecord, DataSourceSummary, SampleForm, WeightedPath};
 use crate::faults::{FaultKind, Faults};
+use crate::fine_tuning::{self, RunLength};
 use crate::model::{BertConfig, Gpt2Config};
-use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule, ScheduleConfig};
+use crate::optim::{AdamWConfig, LossScaleConfig, LrSchedule};
 use crate::parallel::{DataParallelGroup, ParallelDims};
 use crate::state::{Injected, StepSettings};
 
@@ -192,28 +195,43 @@ impl TrainConfig {
         observer: &dyn Observer,
     ) -> Result<TrainPlan, TrainError> {
         let config = self.resolved();
-        let inputs = DataInputs::open(&options.data, self.data.tokenizer.as_deref())?;
-        let tokenizer = inputs.tokenizer().clone();
         let parallel = self.parallel.dims();
-
         let form = self.sample_form()?;
-        // Data for another kind of model has another vocabulary too, which is not what is wrong.
-        inputs.check_form(form)?;
-        let model = self.model.resolve(tokenizer.vocab_size, inputs.path())?;
-        self.check(&model)?;
-        let loss_scale = self.check_loss_scale()?;
-        options.faults.check(parallel, self.schedule.train_steps.get())?;
-
-        let init_from = match &options.init_from {
-            Some(path) => {
-                let weights = InitialWeights::open(path, observer)?;
-                weights.check(&model, &tokenizer)?;
-                Some(Arc::new(weights))
-            }
-            None => None,
+        let open_weights = || {
+            let path = options.init_from.as_ref();
+            path.map(|path| InitialWeights::open(path, observer)).transpose()
         };
-        let request = self.request(form, model.seq_length());
-        let data = TrainingData::prepare(&inputs, &self.data, &request, observer)?;
+        // Questions are encoded by the tokenizer of the weights.
+        let (data, early_weights) = match form {
+            SampleForm::Questions => {
+                let weights = open_weights()?;
+                (self.open_race(&options, weights.as_ref(), observer)?, weights)
+            }
+            SampleForm::Windows | SampleForm::SentencePairs(_) => {
+                let inputs = DataInputs::open(&options.data, self.data.tokenizer.as_deref())?;
+                // Data for another kind of model has another vocabulary too, which is not what is
+                // wrong.
+                inputs.check_form(form)?;
+                (RunData::Tokens(inputs), None)
+            }
+        };
+        let tokenizer = data.tokenizer().clone();
+        let length = self.length(data.num_questions())?;
+        let model = self.resolve_model(tokenizer.vocab_size, data.path())?;
+        self.check(&model, length)?;
+        let loss_scale = self.check_loss_scale()?;
+        options.faults.check(parallel, length.train_steps)?;
+
+        let init_from = match early_weights {
+            Some(weights) => Some(weights),
+            None => open_weights()?,
+        };
+        if let Some(weights) = &init_from {
+            weights.check(&model, &tokenizer)?;
+        }
+        let init_from = init_from.map(Arc::new);
+        let request = self.request(form, &model, length);
+        let data = data.prepare(&self.data, &request, observer)?;
         let (micro_batch_size, global_batch_size) =
             (self.batch.micro_batch_size.get(), self.batch.global_batch_size.get());
         let sampler = |samples| BatchSampler { samples, micro_batch_size, global_batch_size };
@@ -237,12 +255,12 @@ impl TrainConfig {
             timeout: Duration::from_secs(self.parallel.timeout_seconds.get()),
             train: sampler(data.train),
             grad_accumulation_steps: global_batch_size / (micro_batch_size * parallel.data),
-            train_steps: self.schedule.train_steps.get(),
+            train_steps: length.train_steps,
             schedule: LrSchedule {
                 peak: self.optimizer.lr,
                 min: self.optimizer.min_lr,
-                warmup_steps: self.schedule.warmup_steps,
-                train_steps: self.schedule.train_steps.get(),
+                warmup_steps: length.warmup_steps,
+                train_steps: length.train_steps,
                 decay: self.schedule.decay,
                 rule: self.schedule.rule,
             },
@@ -256,33 +274,69 @@ impl TrainConfig {
         })
     }
 
+    /// RACE, to be encoded by the tokenizer of `weights` or of the run that goes on. What is wrong
+    /// without it is found first.
+    fn open_race(
+        &self,
+        options: &RunOptions,
+        weights: Option<&InitialWeights>,
+        observer: &dyn Observer,
+    ) -> Result<RunData, TrainError> {
+        const ANY: u64 = 1; // the number of questions makes no length wrong
+        self.length(Some(ANY))?;
+        let given = self.data.tokenizer.as_deref();
+        let tokenizer = fine_tuning::tokenizer(options, weights, given)?;
+        let validates = self.validation.is_some();
+        let race = RaceInput::open(&options.data, tokenizer, validates, observer)?;
+        Ok(RunData::Race(Box::new(race)))
+    }
+
+    /// The model's sizes with the tokenizer of the data at `data`, of `tokenizer_vocab_size` tokens.
+    fn resolve_model(
+        &self,
+        tokenizer_vocab_size: usize,
+        data: &Path,
+    ) -> Result<Architecture, TrainError> {
+        let written = self.model.vocab_size().map(NonZeroUsize::get);
+        match written.filter(|&written| written != tokenizer_vocab_size) {
+            None => Ok(self.architecture(tokenizer_vocab_size)),
+            Some(written) => Err(TrainError::VocabularyMismatch {
+                path: data.to_owned(),
+                written,
+                tokenizer: tokenizer_vocab_size,
+            }),
+        }
+    }
+
+    /// The model with a vocabulary of `vocab_size` tokens: with the head of what it is fine-tuned
+    /// for.
+    #[must_use]
+    pub fn architecture(&self, vocab_size: usize) -> Architecture {
+        match (self.model.with_vocab_size(vocab_size), &self.finetune) {
+            (Architecture::Bert(model), Some(_)) => Architecture::BertChoice(model),
+            (model, _) => model,
+        }
+    }
+
     /// What can be checked without the data: that the values are possible, that the model splits
     /// over the ranks, and that the batch does.
-    pub(crate) fn check(&self, model: &Architecture) -> Result<(), TrainError> {
+    pub(crate) fn check(&self, model: &Architecture, length: RunLength) -> Result<(), TrainError> {
         let parallel = self.parallel.dims();
         model.check_tensor_parallel(parallel.tensor)?;
-        self.sample_form()?;
+        check_room(model)?;
         self.check_batch(parallel.data)?;
-        self.check_length(model.seq_length())?;
+        self.check_length(model, length)?;
         self.check_optimizer()?;
         self.check_loss_scale()?;
         self.check_checkpoints()?;
-        self.warn_about_schedule();
+        warn_about_schedule(length);
         Ok(())
-    }
-
-    /// What the samples of the model look like; refuses what only those of another one have.
-    pub(crate) fn sample_form(&self) -> Result<SampleForm, TrainError> {
-        match &self.model {
-            ModelConfig::Gpt2(_) => self.data.windows(),
-            ModelConfig::Bert(_) => self.data.sentence_pairs(),
-        }
     }
 
     /// Every value with defaults filled in.
     fn resolved(&self) -> Value {
         let mut config = self.clone();
-        if let ModelConfig::Bert(_) = &self.model {
+        if let (ModelConfig::Bert(_), None) = (&self.model, &self.finetune) {
             config.data.masked_lm.get_or_insert_default();
         }
         serde_json::to_value(config).expect("a configuration is plain data")
@@ -313,26 +367,15 @@ impl TrainConfig {
     }
 
     /// Every token of the run can be counted.
-    fn check_length(&self, seq_length: usize) -> Result<(), TrainError> {
+    fn check_length(&self, model: &Architecture, length: RunLength) -> Result<(), TrainError> {
         let (train_steps, global_batch_size) =
-            (self.schedule.train_steps.get(), self.batch.global_batch_size.get());
+            (length.train_steps, self.batch.global_batch_size.get());
         let tokens = (global_batch_size as u64)
-            .checked_mul(seq_length as u64)
+            .checked_mul(model.tokens_per_sample() as u64)
             .and_then(|tokens| tokens.checked_mul(train_steps));
         match tokens {
             Some(_) => Ok(()),
             None => Err(TrainError::RunTooLong { train_steps, global_batch_size }),
-        }
-    }
-
-    /// A short run of a long run's configuration is a common test, so that this is no error.
-    fn warn_about_schedule(&self) {
-        let ScheduleConfig { warmup_steps, train_steps, .. } = self.schedule;
-        if warmup_steps > train_steps.get() {
-            warn!(
-                "schedule.warmup_steps = {warmup_steps} is more than schedule.train_steps = \
-                 {train_steps}: the run ends before the learning rate has reached its peak"
-            );
         }
     }
 
@@ -420,7 +463,7 @@ impl TrainConfig {
     }
 
     /// What the run asks of its data.
-    fn request(&self, form: SampleForm, seq_length: usize) -> DataRequest {
+    fn request(&self, form: SampleForm, model: &Architecture, length: RunLength) -> DataRequest {
         let global_batch_size = self.batch.global_batch_size.get() as u64;
         let validation = self.validation.as_ref().map(|config| {
             config
@@ -429,33 +472,42 @@ impl TrainConfig {
         });
         DataRequest {
             form,
-            seq_length,
+            seq_length: model.seq_length(),
             seed: self.seed,
-            num_samples: self.schedule.train_steps.get() * global_batch_size, // checked before
+            num_samples: length.train_steps * global_batch_size, // checked before
             validation,
         }
     }
 }
 
-impl ModelConfig {
-    /// The model's sizes with the tokenizer of the data at `data`, of `tokenizer_vocab_size` tokens.
-    fn resolve(
-        &self,
-        tokenizer_vocab_size: usize,
-        data: &Path,
-    ) -> Result<Architecture, TrainError> {
-        if let Some(written) =
-            self.vocab_size().filter(|written| written.get() != tokenizer_vocab_size)
-        {
-            return Err(TrainError::VocabularyMismatch {
-                path: data.to_owned(),
-                written: written.get(),
-                tokenizer: tokenizer_vocab_size,
-            });
-        }
-        Ok(self.with_vocab_size(tokenizer_vocab_size))
-    }
+/// Tokens of a question's row at the least: three special ones, and some of each of its texts.
+const LEAST_ROW: usize = 8;
 
+/// A row has room for a question and an article.
+fn check_room(model: &Architecture) -> Result<(), TrainError> {
+    match model {
+        Architecture::BertChoice(bert) if bert.seq_length < LEAST_ROW => {
+            Err(TrainError::InvalidField {
+                field: "model.bert.seq_length",
+                value: bert.seq_length.to_string(),
+                expected: format!("{LEAST_ROW} or more is needed for a question and an article"),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A short run of a long run's configuration is a common test, so that this is no error.
+fn warn_about_schedule(RunLength { train_steps, warmup_steps }: RunLength) {
+    if warmup_steps > train_steps {
+        warn!(
+            "schedule.warmup_steps = {warmup_steps} is more than schedule.train_steps = \
+             {train_steps}: the run ends before the learning rate has reached its peak"
+        );
+    }
+}
+
+impl ModelConfig {
     /// The tokens of the vocabulary that are written down.
     #[must_use]
     pub fn vocab_size(&self) -> Option<NonZeroUsize> {
@@ -465,7 +517,7 @@ impl ModelConfig {
         }
     }
 
-    /// The model's sizes with a vocabulary of `vocab_size` tokens.
+    /// The model's sizes with a vocabulary of `vocab_size` tokens, as it is pre-trained.
     #[must_use]
     pub fn with_vocab_size(&self, vocab_size: usize) -> Architecture {
         match self {
@@ -519,7 +571,21 @@ impl Gpt2Section {
 impl TrainPlan {
     /// Targets per optimizer step.
     pub fn tokens_per_step(&self) -> u64 {
-        (self.train.global_batch_size * self.architecture.seq_length()) as u64
+        (self.train.global_batch_size * self.architecture.tokens_per_sample()) as u64
+    }
+
+    /// Refuses to begin a fine-tuning with nothing, where no checkpoint is gone on from.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError::NoPretrained`].
+    pub(crate) fn check_start(&self, is_resumed: bool) -> Result<(), TrainError> {
+        match self.architecture {
+            Architecture::BertChoice(_) if !is_resumed && self.init_from.is_none() => {
+                Err(CheckpointError::NoPretrained.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Samples that the first `steps` steps take from the training order.

@@ -1,13 +1,15 @@
 //! What a run came to, and the main rank's notes while it goes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::TrainError;
+use crate::chance::standard_error;
 use crate::metrics::{MetricsLog, SAMPLES_FILE, SampleLog, Scores, StepMetrics, ValidationMetrics};
+use crate::objective::VALIDATION_ACCURACY;
 use crate::plan::TrainPlan;
 use crate::state::{StepOutcome, TrainState};
 use crate::tensorboard::EventFile;
@@ -35,6 +37,10 @@ pub struct TrainReport {
     pub skipped: u64,
     /// Loss on the validation documents when it was last taken.
     pub validation_loss: Option<f64>,
+    /// Share of the validation's questions that were answered rightly when it was last taken, where
+    /// the model chooses among answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation_accuracy: Option<f64>,
     /// Tokens trained on, those before a resumption included.
     pub tokens: u64,
     /// Training speed of this process, without validation and saving; none where it did no step.
@@ -56,8 +62,17 @@ pub struct TrainReport {
 pub(crate) struct LossHistory {
     first: Option<f64>,
     recent: VecDeque<f64>,
-    /// The last validation: the step after which it was taken, and its loss.
-    validation: Option<(u64, f64)>,
+    /// The last validation.
+    validation: Option<LastValidation>,
+}
+
+/// What is known of a run's last validation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct LastValidation {
+    /// The step after which it was taken.
+    step: u64,
+    loss: f64,
+    accuracy: Option<f64>,
 }
 
 impl LossHistory {
@@ -73,14 +88,14 @@ impl LossHistory {
         self.recent.push_back(loss);
     }
 
-    /// Notes a validation loss, taken after step `step`.
-    pub(crate) fn push_validation(&mut self, step: u64, loss: f64) {
-        self.validation = Some((step, loss));
+    /// Notes what a validation after step `step` found.
+    pub(crate) fn push_validation(&mut self, step: u64, loss: f64, accuracy: Option<f64>) {
+        self.validation = Some(LastValidation { step, loss, accuracy });
     }
 
     /// Whether the validation after step `step` is due and was not taken.
     pub(crate) fn lacks_validation(&self, plan: &TrainPlan, step: u64) -> bool {
-        let taken = self.validation.is_some_and(|(taken, _)| taken == step);
+        let taken = self.validation.is_some_and(|taken| taken.step == step);
         plan.validation_due(step).is_some() && !taken
     }
 
@@ -204,13 +219,19 @@ impl RunLog {
         elapsed: Duration,
     ) -> Result<(), TrainError> {
         let (&(_, validation_loss), others) =
-            taken.losses.split_first().expect("a model has a validation loss");
-        self.losses.push_validation(step, validation_loss);
+            taken.means.split_first().expect("a model has a validation loss");
+        let mut others: BTreeMap<_, _> = others.iter().copied().collect();
+        let accuracy = others.get(VALIDATION_ACCURACY).copied();
+        if let Some(accuracy) = accuracy {
+            let error = standard_error(accuracy, taken.targets);
+            others.insert("validation_accuracy_stderr", error);
+        }
+        self.losses.push_validation(step, validation_loss, accuracy);
         let Some(metrics) = &mut self.metrics else { return Ok(()) };
         let validation = ValidationMetrics {
             step,
             validation_loss,
-            others: others.iter().copied().collect(),
+            others,
             targets: taken.targets,
             tokens: step * plan.tokens_per_step(),
             milliseconds: elapsed.as_secs_f64() * 1e3,
@@ -250,7 +271,8 @@ impl RunLog {
             final_loss: self.losses.final_loss(),
             final_loss_steps: self.losses.recent.len() as u64,
             skipped: step - updates,
-            validation_loss: self.losses.validation.map(|(_, loss)| loss),
+            validation_loss: self.losses.validation.map(|taken| taken.loss),
+            validation_accuracy: self.losses.validation.and_then(|taken| taken.accuracy),
             tokens: step * plan.tokens_per_step(),
             tokens_per_second: (stepping > 0.0).then(|| tokens / stepping),
             seconds: self.started.elapsed().as_secs_f64(),

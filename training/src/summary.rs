@@ -12,6 +12,7 @@ use crate::backend::cpu::head::CHUNK_ROWS;
 use crate::backend::{Precision, Recompute};
 use crate::config::TrainConfig;
 use crate::data::{DataSourceSummary, SampleForm};
+use crate::fine_tuning::RunLength;
 use crate::model::LayerConfig;
 use crate::parallel::ParallelDims;
 use crate::parameters::padded_vocab_size;
@@ -40,6 +41,13 @@ pub struct PlanSummary {
     pub recompute: Recompute,
     /// Weights, gradients and optimizer of one whole model: 16 bytes per parameter.
     pub state_bytes: u64,
+    /// Optimizer steps of the run.
+    pub train_steps: u64,
+    /// Steps over which the learning rate rises.
+    pub warmup_steps: u64,
+    /// Sequences of a sample, where it has several: a question has four.
+    #[serde(skip_serializing_if = "is_one")]
+    pub rows_per_sample: u64,
     /// Memory of one rank by use; activations are an estimate.
     pub bytes_per_rank: BytesPerRank,
     /// All-reduces of activations in the layers for one forward and backward pass, that is, per
@@ -115,6 +123,10 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+fn is_one(number: &u64) -> bool {
+    *number == 1
+}
+
 /// Memory of one rank in bytes.
 ///
 /// In mixed precision a parameter takes 2 bytes as the layers multiply it and 2 for its gradient,
@@ -172,7 +184,7 @@ struct Sizes<'a> {
     recompute: Recompute,
     micro_batch_size: usize,
     global_batch_size: usize,
-    train_steps: u64,
+    length: RunLength,
     tokens_per_epoch: Option<u64>,
 }
 
@@ -186,19 +198,23 @@ impl TrainConfig {
     /// [`TrainError::NoVocabulary`].
     pub fn summary(&self) -> Result<PlanSummary, TrainError> {
         let vocab_size = self.model.vocab_size().ok_or(TrainError::NoVocabulary)?;
-        let model = self.model.with_vocab_size(vocab_size.get());
-        self.check(&model)?;
+        let form = self.sample_form()?;
+        let model = self.architecture(vocab_size.get());
+        let epoch_tokens = self.data.epoch_tokens.map(std::num::NonZero::get);
+        let samples = epoch_tokens.map(|tokens| tokens / model.tokens_per_sample() as u64);
+        let length = self.length(samples)?;
+        self.check(&model, length)?;
         let sizes = Sizes {
             model: &model,
             layers: model.layers(),
-            form: self.sample_form()?,
+            form,
             parallel: self.parallel.dims(),
             precision: self.precision,
             recompute: self.recompute,
             micro_batch_size: self.batch.micro_batch_size.get(),
             global_batch_size: self.batch.global_batch_size.get(),
-            train_steps: self.schedule.train_steps.get(),
-            tokens_per_epoch: self.data.epoch_tokens.map(std::num::NonZero::get),
+            length,
+            tokens_per_epoch: epoch_tokens,
         };
         Ok(sizes.summary())
     }
@@ -245,8 +261,11 @@ impl TrainPlan {
             recompute: self.recompute,
             micro_batch_size: self.train.micro_batch_size,
             global_batch_size: self.train.global_batch_size,
-            train_steps: self.train_steps,
-            tokens_per_epoch: Some(samples_per_epoch * model.seq_length() as u64),
+            length: RunLength {
+                train_steps: self.train_steps,
+                warmup_steps: self.schedule.warmup_steps,
+            },
+            tokens_per_epoch: Some(samples_per_epoch * model.tokens_per_sample() as u64),
         }
     }
 }
@@ -262,8 +281,9 @@ impl Sizes<'_> {
         let message_bytes = self.activation().saturating_mul(precision.bytes() as u64);
         let all_reduces = if ranks > 1 { 4 * layers.num_layers as u64 } else { 0 };
         let gradient_bytes = NUMBER_BYTES * parameters_per_rank;
-        let tokens_per_step = (self.global_batch_size * model.seq_length()) as u64;
-        let tokens_total = tokens_per_step.saturating_mul(self.train_steps);
+        let tokens_per_step = (self.global_batch_size * model.tokens_per_sample()) as u64;
+        let RunLength { train_steps, warmup_steps } = self.length;
+        let tokens_total = tokens_per_step.saturating_mul(train_steps);
         let messages = self.messages();
         let micro_batches = self.micro_batches();
         let epochs_of =
@@ -280,6 +300,9 @@ impl Sizes<'_> {
             precision,
             recompute,
             state_bytes: 16 * parameters,
+            train_steps,
+            warmup_steps,
+            rows_per_sample: model.rows_per_sample() as u64,
             bytes_per_rank: self.bytes_per_rank(),
             all_reduces_per_step: all_reduces,
             all_reduce_bytes_per_step: all_reduces.saturating_mul(message_bytes),
@@ -408,7 +431,7 @@ impl Sizes<'_> {
 
     /// Tokens of a micro-batch.
     fn rows(&self) -> u64 {
-        (self.micro_batch_size as u64).saturating_mul(self.model.seq_length() as u64)
+        (self.micro_batch_size as u64).saturating_mul(self.model.tokens_per_sample() as u64)
     }
 
     /// Tokens of a micro-batch that are scored: all of them, or the share that is masked, which full
@@ -418,7 +441,7 @@ impl Sizes<'_> {
             (Architecture::Gpt2(_), _) => return self.rows(),
             (Architecture::BertChoice(_), _) => return 0,
             (Architecture::Bert(_), SampleForm::SentencePairs(masked)) => masked.mask_prob,
-            (Architecture::Bert(_), SampleForm::Windows) => MASKED_SHARE,
+            (Architecture::Bert(_), _) => MASKED_SHARE,
         };
         (self.rows() as f64 * share).ceil() as u64
     }

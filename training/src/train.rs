@@ -13,7 +13,10 @@ use tracing::info;
 use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::backend::{CpuAutodiff, TrainingBackend};
-use crate::checkpoint::{self, CHECKPOINTS, Checkpoint, Retention, Saved, Snapshot, TrainingState};
+use crate::chance::warn_of_guessing;
+use crate::checkpoint::{
+    self, CHECKPOINTS, Checkpoint, FineTuneSource, Retention, Saved, Snapshot, TrainingState,
+};
 use crate::collective_dump;
 use crate::collective_trace::CollectiveTrace;
 use crate::diagnosis;
@@ -55,9 +58,22 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
     if let Some(checkpoint) = resumed.filter(|done| done.step() == plan.train_steps) {
         let losses = MetricsLog::losses(&plan.options.out, plan.train_steps)?;
         if !losses.lacks_validation(plan, plan.train_steps) {
-            return finished(plan, checkpoint, RunLog::read_only(losses, started), observer);
+            let log = RunLog::read_only(losses, started);
+            let report = finished(plan, checkpoint, log, observer)?;
+            warn_of_guessing(plan, &report);
+            return Ok(report);
         }
     }
+    plan.check_start(resumed.is_some())?;
+    let seed = KeyedInit { seed: plan.seed };
+    let pretrained =
+        plan.init_from.as_deref().map(|weights| FineTuneSource::new(weights, plan.seed));
+    if let (None, Some(pretrained), Architecture::BertChoice(_)) =
+        (resumed, &pretrained, &plan.architecture)
+    {
+        pretrained.tell(&plan.architecture);
+    }
+    let source = source(resumed, pretrained.as_ref(), &seed);
     // A copy for all checkpoints to come: the data folder may be gone by then.
     let tokenizer = plan.tokenizer.kept_in(&plan.options.out)?.seen_from(&plan.options.out)?;
     let trace = CollectiveTrace::open(plan, resumed.map_or(0, Checkpoint::step))?;
@@ -77,8 +93,6 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
             rank: &rank,
             observer,
         };
-        let seed = KeyedInit { seed: plan.seed };
-        let source = source(plan, resumed, &seed);
         let (group, device) = (&rank.tensor_parallel, Default::default());
         match &plan.architecture {
             Architecture::Gpt2(config) => {
@@ -100,7 +114,9 @@ pub fn train(plan: &TrainPlan, observer: &dyn Observer) -> Result<TrainReport, T
         }
     });
     observer.finish();
-    Ok(reports.map_err(TrainError::without_rank)?.swap_remove(0))
+    let report = reports.map_err(TrainError::without_rank)?.swap_remove(0);
+    warn_of_guessing(plan, &report);
+    Ok(report)
 }
 
 /// What one rank trains with, beside the state.
@@ -212,7 +228,7 @@ where
     let taken = validation_loss(&state.model.valid(), validation, rank, stop_requested)?;
     let Some(taken) = taken else { return Ok(false) };
     // The same bits on every rank, and so the same decision.
-    if let Some(&(_, loss)) = taken.losses.iter().find(|(_, loss)| !loss.is_finite()) {
+    if let Some(&(_, loss)) = taken.means.iter().find(|(_, loss)| !loss.is_finite()) {
         return Err(diagnosis::end_of_run(plan, state, NonFinite::Validation { loss }, rank));
     }
     log.validation(plan, step, &taken, started.elapsed())?;
@@ -244,13 +260,13 @@ fn finished(
 
 /// Where the weights of a run come from: `resumed`, the weights that it begins with, or `seed`.
 fn source<'a>(
-    plan: &'a TrainPlan,
     resumed: Option<&'a Checkpoint>,
+    pretrained: Option<&'a FineTuneSource<'_>>,
     seed: &'a KeyedInit,
 ) -> &'a dyn ParameterSource {
-    match (resumed, &plan.init_from) {
+    match (resumed, pretrained) {
         (Some(checkpoint), _) => checkpoint,
-        (None, Some(weights)) => &**weights,
+        (None, Some(weights)) => weights,
         (None, None) => seed,
     }
 }

@@ -12,9 +12,9 @@ use crate::plan::ValidationPlan;
 /// What a validation measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
-    /// Mean loss per target in nats, by name; the first is the one that runs are compared by. 0
-    /// where there were no targets.
-    pub losses: Vec<(&'static str, f64)>,
+    /// Means over the targets by name: losses in nats, of which the first is the one that runs are
+    /// compared by, and shares of what was right. 0 where there were no targets.
+    pub means: Vec<(&'static str, f64)>,
     /// Targets of the first.
     pub targets: u64,
 }
@@ -35,8 +35,8 @@ pub fn validation_loss<B: Backend, M: Scored<B>>(
     stop_requested: impl Fn() -> bool,
 ) -> Result<Option<Validation>, TrainError> {
     let group = &rank.data_parallel;
-    // Of each loss its total and its targets, side by side.
-    let mut sums = vec![0.0; 2 * M::LOSSES.len()];
+    // Of each measure its total and its targets, side by side.
+    let mut sums = vec![0.0; 2 * M::MEASURES.len()];
     let mut batches = plan.batches.batches(0, plan.num_samples, group.share(plan.num_samples));
     for _ in 0..plan.rounds(group.size()) {
         if rank.any("stop", stop_requested())? {
@@ -50,6 +50,6 @@ pub fn validation_loss<B: Backend, M: Scored<B>>(
     }
     let sums = sum_all_exactly(group.collective(), "validation", &sums)?;
     let mean = |sums: &[f64]| if sums[1] > 0.0 { sums[0] / sums[1] } else { 0.0 };
-    let losses = M::LOSSES.iter().copied().zip(sums.chunks_exact(2).map(mean)).collect();
-    Ok(Some(Validation { losses, targets: sums[1] as u64 }))
+    let means = M::MEASURES.iter().copied().zip(sums.chunks_exact(2).map(mean)).collect();
+    Ok(Some(Validation { means, targets: sums[1] as u64 }))
 }

@@ -35,7 +35,6 @@ use questions::QuestionSet;
 pub(crate) use scoring::ChoiceLogits;
 use scoring::Questions;
 use tracing::{info, warn};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
@@ -152,26 +151,13 @@ impl Race {
         self.read(&Silent).map(drop)
     }
 
-    /// The hash of everything that the split asks.
+    /// The hash of all that the split asks.
     ///
     /// # Errors
     ///
     /// As [`check_present`](Self::check_present).
-    pub(crate) fn content_hash(&self) -> Result<String, EvalError> {
-        let mut hash = Xxh3::new();
-        let mut add = |text: &str| {
-            hash.update(&(text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        };
-        for article in &self.read(&Silent)?.articles {
-            add(&article.id);
-            add(&article.text);
-            for question in &article.questions {
-                add(&question.text);
-                question.options.iter().for_each(|option| add(option));
-            }
-        }
-        Ok(format!("{:016x}", hash.digest()))
+    pub(crate) fn fingerprint(&self) -> Result<String, EvalError> {
+        Ok(self.read(&Silent)?.fingerprint())
     }
 
     fn read(&self, observer: &dyn Observer) -> Result<RaceSet, EvalError> {

@@ -4,10 +4,9 @@ use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use corpus::race::{
-    OPTIONS, RaceArticle, RaceLevel, RaceRow, RaceRows, RaceSet, RaceSplit, clean_text,
-};
-use corpus::{CorpusError, Observer};
+use corpus::Observer;
+use corpus::race::{RaceLevel, RaceRow, RaceSet, RaceSplit};
+use training::data::{Batch, QuestionSample, Questions};
 
 use super::{ChoiceLogits, LETTERS, Race, largest, softmax};
 use crate::config::EvalPlan;
@@ -18,28 +17,26 @@ use crate::items::ChoiceScore;
 /// The questions of a split, as many as the plan allows, encoded.
 pub(super) struct QuestionSet {
     split: RaceSplit,
-    rows: RaceRows,
-    /// Tokens of the articles that the questions are on.
-    articles: Vec<Vec<u32>>,
+    encoded: Questions,
     questions: Vec<Question>,
-    /// Questions of each level of the split, those beyond the limit included.
+    /// Questions of middle and of high school in the split, those beyond the limit included.
     in_split: [usize; 2],
 }
 
-/// A question on an article.
+/// What is known of a question beside its tokens.
 struct Question {
     id: String,
     level: RaceLevel,
-    /// Line of its article in the file.
-    line: u64,
-    /// Place of its article.
+    /// Place of its article, and the line of that in its file.
     article: usize,
-    /// Tokens of the question with each option, as many as a row takes.
-    answered: [Vec<u32>; OPTIONS],
-    /// Whether one of them was longer.
-    is_cut: bool,
-    /// Which of them is right, from 0.
+    line: u64,
+    /// Which option is right, from 0.
     answer: usize,
+    /// Tokens of its longest row.
+    longest_row: usize,
+    /// Whether a row of it has no room for the end of the article, or of the question.
+    is_article_cut: bool,
+    is_cut: bool,
 }
 
 /// Counts of one level.
@@ -67,58 +64,30 @@ impl QuestionSet {
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<Self, EvalError> {
-        let vocabulary = model.tokenizer.masked_vocabulary()?;
-        let set = RaceSet::read(&task.data, task.split, &RaceLevel::ALL, observer)?;
-        let mut read = Self {
-            split: task.split,
-            rows: RaceRows::new(&vocabulary, model.seq_length()),
-            articles: Vec::new(),
-            questions: Vec::new(),
-            in_split: [RaceLevel::Middle, RaceLevel::High].map(|level| set.num_questions_of(level)),
-        };
-        let limit = plan.limit.map_or(usize::MAX, NonZeroUsize::get);
-        for article in &set.articles {
-            if read.questions.len() == limit {
-                break;
+        let mut set = RaceSet::read(&task.data, task.split, &RaceLevel::ALL, observer)?;
+        let in_split = RaceLevel::ALL.map(|level| set.num_questions_of(level));
+        limit(&mut set, plan.limit.map_or(usize::MAX, NonZeroUsize::get));
+        let (tokenizer, seq_length) = (&*model.tokenizer, model.seq_length());
+        let encoded = Questions::encode(&set, tokenizer, seq_length, observer)?;
+        let mut questions = Vec::with_capacity(set.num_questions());
+        for (place, article) in set.articles.iter().enumerate() {
+            for (number, question) in article.questions.iter().enumerate() {
+                let rows = encoded.read(questions.len() as u64).rows;
+                rows.iter().try_for_each(|row| model.check_tokens(&row.tokens))?;
+                let any = |is_cut: fn(&RaceRow) -> bool| rows.iter().any(is_cut);
+                questions.push(Question {
+                    id: format!("{}/{}/{}", task.split, article.level, article.question_id(number)),
+                    level: article.level,
+                    article: place,
+                    line: article.line,
+                    answer: question.answer,
+                    longest_row: rows.iter().map(|row| row.tokens.len()).max().unwrap_or(0),
+                    is_article_cut: any(|row| row.article_tokens_cut > 0),
+                    is_cut: any(|row| row.question_tokens_cut > 0),
+                });
             }
-            if observer.stop_requested() {
-                return Err(CorpusError::Stopped.into());
-            }
-            read.push(article, limit, model)?;
         }
-        Ok(read)
-    }
-
-    /// Adds an article with its questions, up to `limit` of them in all.
-    fn push(
-        &mut self,
-        article: &RaceArticle,
-        limit: usize,
-        model: &ModelIdentity,
-    ) -> Result<(), EvalError> {
-        let most = self.rows.max_question_tokens;
-        self.articles.push(model.encode(&clean_text(&article.text))?);
-        for (number, question) in article.questions.iter().enumerate() {
-            if self.questions.len() == limit {
-                break;
-            }
-            let (mut answered, mut is_cut) = ([const { Vec::new() }; OPTIONS], false);
-            for (tokens, text) in answered.iter_mut().zip(question.answered()) {
-                *tokens = model.encode(&clean_text(&text))?;
-                is_cut |= tokens.len() > most;
-                tokens.truncate(most);
-            }
-            self.questions.push(Question {
-                id: format!("{}/{}/{}", self.split, article.level, article.question_id(number)),
-                level: article.level,
-                line: article.line,
-                article: self.articles.len() - 1,
-                answered,
-                is_cut,
-                answer: question.answer,
-            });
-        }
-        Ok(())
+        Ok(Self { split: task.split, encoded, questions, in_split })
     }
 
     /// Questions that are asked.
@@ -143,24 +112,17 @@ impl QuestionSet {
 
     /// Tokens of a question with an option at most.
     pub(super) fn max_question_tokens(&self) -> usize {
-        self.rows.max_question_tokens
+        self.encoded.max_question_tokens()
     }
 
-    /// Tokens of all rows, without padding.
+    /// Tokens of all articles and answered questions, each once.
     pub(super) fn num_tokens(&self) -> usize {
-        (0..self.len()).flat_map(|at| self.rows_of(at)).map(|row| row.tokens.len()).sum()
+        self.encoded.num_tokens() as usize
     }
 
-    /// What the model reads of the question at `at`, once for each option.
-    pub(super) fn rows_of(&self, at: usize) -> [RaceRow; OPTIONS] {
-        let question = &self.questions[at];
-        let article = &self.articles[question.article];
-        question.answered.each_ref().map(|answered| self.rows.row(answered, article))
-    }
-
-    /// Which answer to the question at `at` is right, from 0.
-    pub(super) fn answer(&self, at: usize) -> usize {
-        self.questions[at].answer
+    /// What the model reads of the question at `at`.
+    pub(super) fn sample(&self, at: usize) -> QuestionSample {
+        self.encoded.read(at as u64)
     }
 
     /// The name of the question at `at`.
@@ -170,9 +132,7 @@ impl QuestionSet {
 
     /// Tokens of the longest row of the question at `at`.
     pub(super) fn longest_row(&self, at: usize) -> usize {
-        let question = &self.questions[at];
-        let longest = question.answered.iter().map(Vec::len).max().unwrap_or(0);
-        (longest + 3 + self.articles[question.article].len()).min(self.rows.seq_length)
+        self.questions[at].longest_row
     }
 
     /// The questions at the places `order` in batches of similar length, longest first: what fills
@@ -186,19 +146,21 @@ impl QuestionSet {
         order.chunks(batch_size.get()).map(<[usize]>::to_vec).collect()
     }
 
+    /// The rows of the questions at `places` side by side, as long as the longest of them.
+    pub(super) fn batch(&self, places: &[usize]) -> Batch {
+        let samples: Vec<_> = places.iter().map(|&at| self.sample(at)).collect();
+        let longest = places.iter().map(|&at| self.longest_row(at)).max().unwrap_or(0);
+        Batch::of_questions(&samples, (longest, self.encoded.pad()), 0, 1)
+    }
+
     /// Counts of a level.
     pub(super) fn of_level(&self, level: RaceLevel) -> LevelCounts {
-        let mut counts = LevelCounts::default();
-        let mut last = None;
-        for (at, question) in self.questions.iter().enumerate() {
-            if question.level != level {
-                continue;
-            }
+        let (mut counts, mut last) = (LevelCounts::default(), None);
+        for question in self.questions.iter().filter(|question| question.level == level) {
             counts.questions += 1;
             counts.articles +=
                 usize::from(last.replace(question.article) != Some(question.article));
-            let is_article_cut = self.rows_of(at).iter().any(|row| row.article_tokens_cut > 0);
-            counts.articles_cut += usize::from(is_article_cut);
+            counts.articles_cut += usize::from(question.is_article_cut);
             counts.questions_cut += usize::from(question.is_cut);
         }
         counts
@@ -225,4 +187,14 @@ impl QuestionSet {
         };
         self.questions.iter().zip(logits).enumerate().map(item).collect()
     }
+}
+
+/// Leaves the first `limit` questions in the set.
+fn limit(set: &mut RaceSet, limit: usize) {
+    let mut left = limit;
+    for article in &mut set.articles {
+        article.questions.truncate(left);
+        left -= article.questions.len();
+    }
+    set.articles.retain(|article| !article.questions.is_empty());
 }

@@ -2,8 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use corpus::race::{OPTIONS, RaceRow};
-use training::data::{Batch, Segments};
+use corpus::race::OPTIONS;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::LETTERS;
@@ -12,9 +11,6 @@ use crate::error::EvalError;
 use crate::kept::{Kept, Record};
 use crate::samples::{Samples, hash_tokens};
 use crate::scorer::ModelScorer;
-
-/// The token that fills up rows: nothing sees it.
-const PADDING: u32 = 0;
 
 /// How well each option answers a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,34 +35,6 @@ impl Kept for ChoiceLogits {
 }
 
 impl Questions<'_> {
-    /// The rows of the questions at `places`, side by side.
-    fn batch(&self, places: &[usize]) -> Batch {
-        let rows: Vec<RaceRow> = places.iter().flat_map(|&at| self.set.rows_of(at)).collect();
-        let seq_length = rows.iter().map(|row| row.tokens.len()).max().unwrap_or(0);
-        let elements = rows.len() * seq_length;
-        let (mut tokens, mut token_types) = (vec![PADDING; elements], vec![0; elements]);
-        for (row, start) in rows.iter().zip((0..elements).step_by(seq_length)) {
-            let length = row.tokens.len();
-            tokens[start..start + length].copy_from_slice(&row.tokens);
-            token_types[start + row.first_segment..start + length].fill(1);
-        }
-        Batch {
-            tokens,
-            // No token is predicted.
-            targets: vec![PADDING; elements],
-            loss_weights: vec![0.0; elements],
-            num_samples: rows.len(),
-            seq_length,
-            first_sample: 0,
-            segments: Some(Segments {
-                token_types,
-                lengths: rows.iter().map(|row| row.tokens.len()).collect(),
-                labels: places.iter().map(|&at| self.set.answer(at) as u32).collect(),
-                label_weights: vec![1.0; places.len()],
-            }),
-        }
-    }
-
     /// The logits of the question at `at`, if they are numbers.
     fn checked(&self, at: usize, logits: &[f32]) -> Result<ChoiceLogits, EvalError> {
         let logits: [f32; OPTIONS] = logits.try_into().expect("a logit for each option");
@@ -91,7 +59,7 @@ impl Samples for Questions<'_> {
 
     fn hash(&self, at: usize) -> String {
         let mut hash = Xxh3::new();
-        for row in self.set.rows_of(at) {
+        for row in self.set.sample(at).rows {
             hash_tokens(&mut hash, &row.tokens);
             hash.update(&(row.first_segment as u64).to_le_bytes());
         }
@@ -111,7 +79,7 @@ impl Samples for Questions<'_> {
         scorer: &mut ModelScorer,
         batches: &[Vec<usize>],
     ) -> Result<Vec<Vec<ChoiceLogits>>, EvalError> {
-        let asked = batches.iter().map(|places| self.batch(places)).collect();
+        let asked = batches.iter().map(|places| self.set.batch(places)).collect();
         let logits = scorer.bert_choice().logits_side_by_side(asked)?;
         let of_batch = |(places, logits): (&Vec<usize>, Vec<Vec<f32>>)| {
             places.iter().zip(logits).map(|(&at, logits)| self.checked(at, &logits)).collect()

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub use causal::{Counts, Measured, Metrics, Settings};
 use corpus::{Observer, Silent, TokenizerIdentity};
 use training::architecture::Architecture;
-use training::data::{DataPart, Part, PartRequest, SampleForm, SplitWeights};
+use training::data::{DataPart, MaskedLmConfig, Part, PartRequest, SampleForm, SplitWeights};
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
@@ -58,11 +58,9 @@ impl Validation {
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<TaskResult, EvalError> {
-        match self.form(&model.identity) {
-            SampleForm::Windows => self.run_causal(model, plan, observer),
-            SampleForm::SentencePairs(masking) => {
-                self.run_masked_lm(masking, model, plan, observer)
-            }
+        match masking(&model.identity) {
+            None => self.run_causal(model, plan, observer),
+            Some(masking) => self.run_masked_lm(masking, model, plan, observer),
         }
     }
 
@@ -76,9 +74,9 @@ impl Validation {
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<TaskSummary, EvalError> {
-        match self.form(model) {
-            SampleForm::Windows => self.causal_summary(model, plan),
-            SampleForm::SentencePairs(_) => self.masked_lm_summary(model, plan),
+        match masking(model) {
+            None => self.causal_summary(model, plan),
+            Some(_) => self.masked_lm_summary(model, plan),
         }
     }
 
@@ -91,14 +89,6 @@ impl Validation {
         Ok((self.open(model, plan, &Silent)?.description(), Division::of(model, plan).weights))
     }
 
-    /// What the model's samples are.
-    pub(crate) fn form(&self, model: &ModelIdentity) -> SampleForm {
-        match model.architecture {
-            Architecture::Bert(_) => SampleForm::SentencePairs(model.masked_lm.unwrap_or_default()),
-            _ => SampleForm::Windows,
-        }
-    }
-
     fn open(
         &self,
         model: &ModelIdentity,
@@ -109,12 +99,18 @@ impl Validation {
         let request = PartRequest {
             part: self.part,
             split: &division.weights,
-            form: self.form(model),
+            form: masking(model).map_or(SampleForm::Windows, SampleForm::SentencePairs),
             seq_length: model.seq_length(),
             tokenizer: &TokenizerIdentity::of(&*model.tokenizer),
         };
         Ok(DataPart::open(&self.data, &request, observer)?)
     }
+}
+
+/// How the samples of a model are masked; none where it predicts each token from those before it.
+pub(crate) fn masking(model: &ModelIdentity) -> Option<MaskedLmConfig> {
+    let is_masked = matches!(model.architecture, Architecture::Bert(_));
+    is_masked.then(|| model.masked_lm.unwrap_or_default())
 }
 
 impl Division {

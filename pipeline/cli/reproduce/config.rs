@@ -405,6 +405,7 @@ impl ReproduceConfig {
             precision,
             recompute,
             model,
+            finetune: None,
             batch,
             optimizer,
             schedule,

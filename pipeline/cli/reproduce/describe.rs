@@ -26,10 +26,11 @@ impl Parts<'_> {
             Part::Train(size) => {
                 let config = self.config.train_config(&self.config.sizes[size]);
                 let plan = config.summary();
-                let [parameters, rows] = plan
-                    .map_or([0, 0], |plan| [plan.parameters, plan.padded_vocab_size])
+                let [parameters, rows, steps] = plan
+                    .map_or([0; 3], |plan| {
+                        [plan.parameters, plan.padded_vocab_size, plan.train_steps]
+                    })
                     .map(HumanCount);
-                let steps = HumanCount(config.schedule.train_steps.get());
                 format!("{parameters} parameters, vocabulary padded to {rows}, {steps} steps")
             }
             Part::Eval(_, task) => {

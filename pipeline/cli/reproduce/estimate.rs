@@ -253,7 +253,7 @@ impl SizeEstimate {
         let train = config.train_config(size);
         let plan = train.summary().with_context(|| format!("size {}", size.name))?;
         let ranks = plan.tensor_parallel_size * plan.data_parallel_size;
-        let training_flops = plan.model_flops_per_step * train.schedule.train_steps.get() as f64;
+        let training_flops = plan.model_flops_per_step * plan.train_steps as f64;
         let mut evaluation_flops = 0.0;
         for file in &inputs.test_files {
             evaluation_flops += evaluation_flops_of(config, size, file)?;
@@ -285,7 +285,8 @@ fn trained_flops_per_second(parts: &Parts<'_>, journal: &Journal) -> anyhow::Res
             continue;
         }
         let train = parts.config.train_config(size);
-        let flops = train.summary()?.model_flops_per_step * train.schedule.train_steps.get() as f64;
+        let plan = train.summary()?;
+        let flops = plan.model_flops_per_step * plan.train_steps as f64;
         let speed = flops / entry.seconds;
         fastest = Some(fastest.map_or(speed, |it| it.max(speed)));
     }
@@ -353,7 +354,8 @@ fn evaluation_flops_of(
 /// Disk that the checkpoints of a size take at the most, the one that is being written among them.
 fn checkpoints_of(config: &ReproduceConfig, size: &SizeEstimate) -> u64 {
     let checkpoint = &config.train.checkpoint;
-    let steps = config.train.schedule.train_steps.get();
+    let steps = config.train.schedule.train_steps;
+    let steps = steps.expect("the size was planned by them").get();
     let saved = checkpoint.interval_steps.map_or(1, |interval| steps.div_ceil(interval.get()));
     let kept = match checkpoint.keep_last {
         // How many minutes will make is not known.

@@ -162,6 +162,21 @@ pub enum CheckpointError {
         tokenizer: usize,
     },
 
+    /// A fine-tuning has nothing to begin with.
+    #[error("fine-tuning starts from a pre-trained model: name its folder by --init-from")]
+    NoPretrained,
+
+    /// Weights to begin with do not tell the tokenizer that they were trained by.
+    #[error(
+        "--init-from {}: no tokenizer there, by which texts are encoded; set data.tokenizer to bert \
+         or the tokenizer.json of these weights, as in --set data.tokenizer=bert",
+        path.display()
+    )]
+    NoPretrainedTokenizer {
+        /// The folder that holds them.
+        path: PathBuf,
+    },
+
     /// Weights to begin with are those of another model.
     #[error(
         "--init-from {}: {}; set the configuration to that model, or choose other weights",

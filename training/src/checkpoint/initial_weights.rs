@@ -64,8 +64,46 @@ impl InitialWeights {
         &self.record
     }
 
-    /// Demands that they are weights of `model` over the vocabulary of `tokenizer`. Dropout and
-    /// what initial weights are drawn with is the run's own affair.
+    /// The folder that holds them.
+    pub fn folder(&self) -> &Path {
+        self.source.folder()
+    }
+
+    /// The model that they are of.
+    pub fn architecture(&self) -> &Architecture {
+        match &self.source {
+            Weights::Checkpoint(checkpoint) => checkpoint.architecture(),
+            Weights::HuggingFace(model) => model.architecture(),
+        }
+    }
+
+    /// The tokenizer that they were trained by, under a name by which it is found from any folder;
+    /// `None` where their folder holds none that can be opened there.
+    ///
+    /// # Errors
+    ///
+    /// When its file cannot be read.
+    pub fn tokenizer(&self) -> Result<Option<TokenizerIdentity>, TrainError> {
+        let folder = match &self.source {
+            Weights::Checkpoint(checkpoint) => return checkpoint.tokenizer().map(Some),
+            Weights::HuggingFace(model) => model.folder(),
+        };
+        let path = folder.join(TOKENIZER);
+        Ok(match find_tokenizer(folder)? {
+            Some(FoundTokenizer::Gpt2) => Some(TokenizerIdentity::of(&Gpt2Tokenizer::new())),
+            Some(FoundTokenizer::Bert) => Some(TokenizerIdentity::of(&BertTokenizer::new())),
+            Some(FoundTokenizer::Definition(_)) if path.is_file() => {
+                let path = std::path::absolute(&path)
+                    .map_err(|error| TrainError::io("resolve", &path, error))?;
+                Some(TokenizerIdentity::of(&JsonTokenizer::open(&path)?))
+            }
+            Some(FoundTokenizer::Definition(_)) | None => None,
+        })
+    }
+
+    /// Demands that they are weights of `model` over the vocabulary of `tokenizer`; of a model that
+    /// chooses among answers those of a BERT as it is pre-trained do. Dropout and what initial
+    /// weights are drawn with is the run's own affair.
     ///
     /// # Errors
     ///
@@ -76,11 +114,13 @@ impl InitialWeights {
         tokenizer: &TokenizerIdentity,
     ) -> Result<(), TrainError> {
         let (source, folder) = (&self.source, self.source.folder());
-        let theirs = match source {
-            Weights::Checkpoint(checkpoint) => checkpoint.architecture(),
-            Weights::HuggingFace(model) => model.architecture(),
+        let theirs = self.architecture();
+        let mut differences = match (model, theirs) {
+            (Architecture::BertChoice(_), Architecture::Bert(bert)) => {
+                model.differences(&Architecture::BertChoice(bert.clone()))
+            }
+            _ => model.differences(theirs),
         };
-        let mut differences = model.differences(theirs);
         match source {
             Weights::Checkpoint(checkpoint) => {
                 let theirs = checkpoint.tokenizer()?;

@@ -112,6 +112,17 @@ impl Checkpoint {
         }
     }
 
+    /// The tokenizer that [`peek`](Self::peek)'s manifest names, under a name by which it is found
+    /// from any folder.
+    #[must_use]
+    pub(crate) fn peek_tokenizer(path: &Path) -> Option<TokenizerIdentity> {
+        let folder = match locate(path).ok()? {
+            Place::Checkpoint => path.to_owned(),
+            Place::Several(checkpoints) => step_folders(&checkpoints).ok()?.into_iter().next()?.1,
+        };
+        Manifest::read(&folder).ok()?.tokenizer.seen_from(&folder).ok()
+    }
+
     /// Opens the newest complete checkpoint in the folder `checkpoints`, by the numbers in their
     /// names, of which `accept` has nothing to say against; tells which are passed over, and why.
     /// None where there is none at all.

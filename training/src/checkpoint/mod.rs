@@ -24,6 +24,7 @@
 //! out as Hugging Face's folders ([`export`]) and Megatron-LM's files ([`reshard`]).
 
 mod error;
+mod fine_tune_source;
 mod hugging_face;
 mod initial_weights;
 mod linear_weight;
@@ -44,6 +45,7 @@ mod weights_only;
 
 pub(crate) use error::room_where_it_matters;
 pub use error::{CheckpointError, TensorFault};
+pub(crate) use fine_tune_source::FineTuneSource;
 pub use hugging_face::{ExportReport, HuggingFaceModel, export, import};
 pub use initial_weights::{InitRecord, InitialWeights};
 pub use load::Checkpoint;

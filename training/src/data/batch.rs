@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use super::questions::QuestionSample;
 use super::sampler::OrderedSamples;
+use super::samples::SourceSamples;
 use super::segments::Segments;
 use super::sentence_pairs::PairSample;
 use crate::TrainError;
@@ -18,7 +20,7 @@ pub struct Batch {
     /// Weight of each target in the loss, of the same shape: 0, or 1 over the scored targets of the
     /// *global* batch, so that the losses of the micro-batches add up to its mean.
     pub loss_weights: Vec<f32>,
-    /// Rows.
+    /// Rows: of questions one for each of their answers.
     pub num_samples: usize,
     /// Columns.
     pub seq_length: usize,
@@ -136,10 +138,16 @@ impl BatchSampler {
             // Looked up after the first batch.
             let scored_targets = self.samples.scored_targets(&(position..position + count))?;
             let end = places.end.min(first + self.micro_batch_size as u64);
-            if self.samples.samples().are_pairs() {
-                self.pairs(position, first..end, scored_targets, count)
-            } else {
-                self.windows(position, first..end, scored_targets)
+            let places = first..end;
+            match &self.samples.samples().sources()[0] {
+                SourceSamples::Windows(_) => self.windows(position, places, scored_targets),
+                SourceSamples::SentencePairs(_) => {
+                    self.pairs(position, places, scored_targets, count)
+                }
+                SourceSamples::Questions(questions) => {
+                    let shape = (questions.seq_length(), questions.pad());
+                    Ok(self.questions(position, places, shape, count))
+                }
             }
         })
     }
@@ -172,6 +180,20 @@ impl BatchSampler {
         let pairs: Vec<PairSample> =
             ids.map(|(id, place)| self.samples.pair(id, place)).collect::<Result<_, _>>()?;
         Ok(Batch::of_pairs(&pairs, first, scored_targets, num_labels))
+    }
+
+    fn questions(
+        &self,
+        position: u64,
+        places: Range<u64>,
+        shape: (usize, u32),
+        num_questions: u64,
+    ) -> Batch {
+        let first = places.start as usize;
+        let ids = self.samples.ids(position + places.start..position + places.end);
+        let questions: Vec<QuestionSample> =
+            ids.map(|id| self.samples.samples().read_question(id)).collect();
+        Batch::of_questions(&questions, shape, first, num_questions)
     }
 
     /// The numbers of the samples in the global batch that starts at place `position`, in order.

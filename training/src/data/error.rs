@@ -259,6 +259,27 @@ pub enum DataError {
         path: PathBuf,
     },
 
+    /// A data folder or shard where questions are asked for.
+    #[error(
+        "--data {}: is tokenized text, and a model that chooses among answers is trained on \
+         questions; give the folder of RACE, with train and dev below it",
+        path.display()
+    )]
+    NotRace {
+        /// The data folder or shard.
+        path: PathBuf,
+    },
+
+    /// RACE in a blend.
+    #[error(
+        "--data {written}: fine-tuning takes one folder of RACE, without a weight; give \
+         --data RACE"
+    )]
+    RaceMixed {
+        /// All that was given.
+        written: String,
+    },
+
     /// A part without a pair of sentences.
     #[error(
         "source {source_name}: no document of the {part} part gives a pair of sentences: of its \

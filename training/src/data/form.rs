@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::order::SampleOrder;
+use super::split::SplitWeights;
 use crate::TrainError;
 use crate::config::DataConfig;
 
@@ -13,6 +15,8 @@ pub enum SampleForm {
     Windows,
     /// Pairs of consecutive segments of a document with some of their tokens masked: BERT.
     SentencePairs(MaskedLmConfig),
+    /// Questions, each with all its answers: a BERT that is fine-tuned on RACE.
+    Questions,
 }
 
 /// `[data.masked_lm]`: how sentences become samples of a masked language model. The defaults are
@@ -93,5 +97,33 @@ impl DataConfig {
     /// When a value of `[data.masked_lm]` is impossible.
     pub fn sentence_pairs(&self) -> Result<SampleForm, TrainError> {
         Ok(SampleForm::SentencePairs(self.masked_lm.unwrap_or_default().check()?))
+    }
+
+    /// The samples of a model that is fine-tuned on RACE.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration says how to mask or divide them, or orders them as the original
+    /// implementation does the samples of pre-training.
+    pub fn questions(&self) -> Result<SampleForm, TrainError> {
+        let refuse = |field, value: &str, expected: &str| {
+            let (value, expected) = (value.to_owned(), expected.to_owned());
+            Err(TrainError::InvalidField { field, value, expected })
+        };
+        if self.masked_lm.is_some() {
+            let expected = "questions have nothing masked, so it has no place beside \
+                            [finetune.race]; leave it out";
+            return refuse("data.masked_lm", "given", expected);
+        }
+        if self.split != SplitWeights::default() {
+            let expected = "RACE has the splits train, dev and test of its own; leave it out";
+            return refuse("data.split", &self.split.to_string(), expected);
+        }
+        if self.order == SampleOrder::Megatron {
+            let expected = "it is an order of documents; for the questions of [finetune.race] \
+                            keyed or sequential is needed";
+            return refuse("data.order", "megatron", expected);
+        }
+        Ok(SampleForm::Questions)
     }
 }

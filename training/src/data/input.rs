@@ -161,6 +161,9 @@ impl DataInput {
 
     fn check_form(&self, form: SampleForm) -> Result<(), DataError> {
         let path = || self.written.path.clone();
+        if self.content.is_some() && form == SampleForm::Questions {
+            return Err(DataError::NotRace { path: path() });
+        }
         let wants_sentences = matches!(form, SampleForm::SentencePairs(_));
         match &self.content {
             None => Ok(()),
@@ -400,7 +403,7 @@ fn check_all_weighted(inputs: &[DataInput]) -> Result<(), DataError> {
 }
 
 /// The tokenizer that the configuration names, under a name by which it is found from any folder.
-fn named_tokenizer(name: &str) -> Result<TokenizerIdentity, TrainError> {
+pub(crate) fn named_tokenizer(name: &str) -> Result<TokenizerIdentity, TrainError> {
     let tokenizer = tokenizer::open(name)?;
     let mut identity = TokenizerIdentity::of(&*tokenizer);
     if tokenizer.definition().is_some() {

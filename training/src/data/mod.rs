@@ -4,7 +4,7 @@
 //! [`weighted_path`] is what was asked for and `input` opens it; [`split`] divides documents into
 //! training, validation and test, [`stream`] makes one row of tokens of them, and [`samples`] cuts
 //! it: into [`windows`] for GPT-2, into [`sentence_pairs`] for BERT, with some of their tokens under
-//! [`masking`]. [`order`] permutes a source's samples, or [`megatron_index`] as the original implementation
+//! [`masking`]. A BERT that is fine-tuned takes [`questions`] instead, of RACE's own folder. [`order`] permutes a source's samples, or [`megatron_index`] as the original implementation
 //! does; [`blend`] mixes the sources, [`sampler`] puts both together, and [`batch`] puts samples
 //! side by side. `training_data` is the road from the first to the last, and [`part`] a shorter one
 //! for who only evaluates. Everything is a pure function of the data, the seed and a sample's place,
@@ -23,7 +23,9 @@ pub mod mersenne_twister;
 pub mod mersenne_twister_64;
 pub mod order;
 pub mod part;
+pub mod questions;
 pub mod record;
+pub(crate) mod run_data;
 pub mod sampler;
 pub mod samples;
 pub mod segments;
@@ -46,6 +48,7 @@ pub use mersenne_twister::MersenneTwister;
 pub use mersenne_twister_64::MersenneTwister64;
 pub use order::{KeyedPermutation, SampleOrder};
 pub use part::{DataPart, Part, PartRequest};
+pub use questions::{QuestionSample, Questions};
 pub use record::DataRecord;
 pub use sampler::OrderedSamples;
 pub use samples::{Samples, SourceSamples};

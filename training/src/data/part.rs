@@ -112,6 +112,7 @@ impl DataPart {
             Part::Test => documents.test,
         };
         let stream = whole.part(&documents);
+        // Questions are no part of such data, which was checked.
         let samples = match inputs.pair_recipe(form, seq_length)? {
             None => SourceSamples::Windows(Windows::new(stream, seq_length)),
             Some(recipe) => {

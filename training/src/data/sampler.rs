@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::blend::{Blend, Draw};
 use super::keyed_draws::DrawKey;
 use super::order::{KeyedPermutation, SampleOrder};
-use super::samples::Samples;
+use super::samples::{Samples, SourceSamples};
 use super::sentence_pairs::PairSample;
 use crate::TrainError;
 
@@ -114,7 +114,8 @@ impl OrderedSamples {
         self.samples.read_pair(id, self.key, position)
     }
 
-    /// Targets at `places` that count in the loss: of windows all, of pairs those that are masked.
+    /// Targets at `places` that count in the loss: of windows all tokens, of pairs those that are
+    /// masked, of questions one each.
     ///
     /// Pairs are made to be counted, on all threads: 5 ms for 1,024 pairs of 512 tokens on two cores
     /// (`benches/sample_order.rs`). The places that were asked for last are remembered.
@@ -123,8 +124,11 @@ impl OrderedSamples {
     ///
     /// When a shard cannot be read there.
     pub fn scored_targets(&self, places: &Range<u64>) -> Result<u64, TrainError> {
-        if !self.samples.are_pairs() {
-            return Ok((places.end - places.start) * self.samples.seq_length() as u64);
+        let samples = places.end - places.start;
+        match &self.samples.sources()[0] {
+            SourceSamples::Windows(windows) => return Ok(samples * windows.seq_length() as u64),
+            SourceSamples::Questions(_) => return Ok(samples),
+            SourceSamples::SentencePairs(_) => {}
         }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if counted.places == *places {

@@ -1,7 +1,7 @@
 //! Samples: what each number means, over all sources of a run.
 //!
-//! A source's samples have the form that the model asks for: [`Windows`] of running text or
-//! [`SentencePairs`]. Several sources are numbered one behind the other: source `i` has the numbers
+//! A source's samples have the form that the model asks for: [`Windows`] of running text,
+//! [`SentencePairs`] or [`Questions`]. Several sources are numbered one behind the other: source `i` has the numbers
 //! from the sum of the sources before it on. One number thus names source and sample, in every
 //! epoch and layout.
 
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use corpus::shard::ShardReader;
 
 use super::keyed_draws::DrawKey;
+use super::questions::{QuestionSample, Questions};
 use super::sentence_pairs::{PairSample, SentencePairs, SkippedDocuments};
 use super::stream::TokenStream;
 use super::windows::Windows;
@@ -23,6 +24,8 @@ pub enum SourceSamples {
     Windows(Windows),
     /// Masked pairs of sentences.
     SentencePairs(SentencePairs),
+    /// Questions, each with all its answers.
+    Questions(Questions),
 }
 
 impl SourceSamples {
@@ -31,6 +34,7 @@ impl SourceSamples {
         match self {
             Self::Windows(windows) => windows.per_epoch(),
             Self::SentencePairs(pairs) => pairs.per_epoch(),
+            Self::Questions(questions) => questions.len(),
         }
     }
 
@@ -39,6 +43,7 @@ impl SourceSamples {
         match self {
             Self::Windows(windows) => windows.len(),
             Self::SentencePairs(pairs) => pairs.len(),
+            Self::Questions(questions) => questions.len(),
         }
     }
 
@@ -49,22 +54,32 @@ impl SourceSamples {
 
     /// Tokens of the documents, those that belong to no sample included.
     pub fn num_tokens(&self) -> u64 {
-        self.stream().num_tokens()
+        match self {
+            Self::Windows(windows) => windows.stream().num_tokens(),
+            Self::SentencePairs(pairs) => pairs.stream().num_tokens(),
+            Self::Questions(questions) => questions.num_tokens(),
+        }
     }
 
-    /// Inputs per sample.
+    /// Inputs per row of a batch.
     pub fn seq_length(&self) -> usize {
         match self {
             Self::Windows(windows) => windows.seq_length(),
             Self::SentencePairs(pairs) => pairs.seq_length(),
+            Self::Questions(questions) => questions.seq_length(),
         }
     }
 
     /// The documents.
+    ///
+    /// # Panics
+    ///
+    /// When the samples are questions, whose texts are no stream.
     pub fn stream(&self) -> &TokenStream {
         match self {
             Self::Windows(windows) => windows.stream(),
             Self::SentencePairs(pairs) => pairs.stream(),
+            Self::Questions(_) => panic!("questions have no stream of tokens"),
         }
     }
 
@@ -73,6 +88,7 @@ impl SourceSamples {
         match self {
             Self::Windows(windows) => windows.index().map(|index| index.epochs()),
             Self::SentencePairs(pairs) => pairs.is_shuffled().then(|| pairs.map().epochs()),
+            Self::Questions(_) => None,
         }
     }
 
@@ -92,6 +108,7 @@ impl SourceSamples {
                 };
                 pairs.is_shuffled().then(place)
             }
+            Self::Questions(_) => None,
         }
     }
 
@@ -107,13 +124,14 @@ impl SourceSamples {
             (Self::SentencePairs(pairs), Some(epochs)) => {
                 drawn * epochs as f64 / pairs.len() as f64
             }
+            (Self::Questions(_), Some(_)) => unreachable!("questions are shuffled by key"),
         }
     }
 
     /// Documents that give no sample; `None` where every document does.
     pub fn skipped(&self) -> Option<SkippedDocuments> {
         match self {
-            Self::Windows(_) => None,
+            Self::Windows(_) | Self::Questions(_) => None,
             Self::SentencePairs(pairs) => Some(pairs.map().skipped()),
         }
     }
@@ -178,7 +196,7 @@ impl Samples {
         self.sources.iter().map(SourceSamples::num_tokens).sum()
     }
 
-    /// Inputs per sample.
+    /// Inputs per row of a batch: a question has several.
     pub fn seq_length(&self) -> usize {
         self.seq_length
     }
@@ -206,6 +224,7 @@ impl Samples {
         match self.find(id) {
             (SourceSamples::Windows(windows), sample) => windows.read(sample, out),
             (SourceSamples::SentencePairs(_), _) => panic!("sample {id} is a pair of sentences"),
+            (SourceSamples::Questions(_), _) => panic!("sample {id} is a question"),
         }
     }
 
@@ -222,12 +241,21 @@ impl Samples {
         match self.find(id) {
             (SourceSamples::Windows(_), _) => panic!("sample {id} is a window"),
             (SourceSamples::SentencePairs(pairs), sample) => Ok(pairs.read(sample, key, place)?),
+            (SourceSamples::Questions(_), _) => panic!("sample {id} is a question"),
         }
     }
 
-    /// Whether the samples are pairs of sentences.
-    pub fn are_pairs(&self) -> bool {
-        matches!(self.sources[0], SourceSamples::SentencePairs(_))
+    /// Sample `id`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such sample, or it is no question.
+    #[must_use]
+    pub fn read_question(&self, id: u64) -> QuestionSample {
+        match self.find(id) {
+            (SourceSamples::Questions(questions), sample) => questions.read(sample),
+            _ => panic!("sample {id} is no question"),
+        }
     }
 
     /// The source of sample `id`, and its number there.
@@ -243,6 +271,10 @@ impl Samples {
     /// # Errors
     ///
     /// When a shard cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// When the samples are questions.
     pub fn unigram_loss(&self) -> Result<f64, TrainError> {
         let mut counts: Vec<u64> = Vec::new();
         for source in &self.sources {

@@ -14,11 +14,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleConfig {
-    /// Optimizer steps of the whole run. The paper: 300,000 for GPT-2.
-    pub train_steps: NonZeroU64,
+    /// Optimizer steps of the whole run. The paper: 300,000 for GPT-2. A fine-tuning may have
+    /// `finetune.race.epochs` in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_steps: Option<NonZeroU64>,
     /// Steps over which the learning rate rises linearly from 0 to its peak. The paper: 3,000 for
-    /// GPT-2. A run of fewer steps ends below the peak, and says so.
-    pub warmup_steps: u64,
+    /// GPT-2. A run of fewer steps ends below the peak, and says so. A fine-tuning may have
+    /// `finetune.race.warmup_share` in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_steps: Option<u64>,
     /// Shape of the decay after the warm-up. The paper: `cosine` for GPT-2, `linear` for BERT.
     #[serde(default)]
     pub decay: Decay,

@@ -10,6 +10,7 @@
 //! al., section 5.3; the original's `tasks/race/data.py`. The data set is for research only and
 //! belongs to whoever has it.
 
+mod fingerprint;
 mod question;
 mod reader;
 mod rows;
