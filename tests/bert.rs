@@ -1,7 +1,7 @@
 //! BERT in both arrangements of the paper's figure 7, against PyTorch's reference and against itself
 //! in every layout.
 
-mod folder;
+pub(crate) mod folder;
 mod heads;
 mod hugging_face;
 mod layouts;
@@ -12,7 +12,7 @@ mod peers;
 mod planner;
 mod reference;
 mod reference_run;
-mod runs;
+pub(crate) mod runs;
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ mod hugging_face;
 mod input;
 mod lambada;
 mod lm_eval;
+mod masked_lm;
 mod published;
 mod resume;
 mod summary;
@@ -30,6 +31,7 @@ use evaluation::{
 pub(crate) use lm_eval::RAW as LM_EVAL_RAW;
 use sha2::{Digest, Sha256};
 use training::TrainError;
+use training::architecture::Architecture;
 use training::backend::Activation;
 use training::inference::Scorer;
 use training::model::Gpt2Config;
@@ -201,8 +203,9 @@ fn identity(config: &Gpt2Config) -> ModelIdentity {
         checkpoint: "made in a test".into(),
         kind: CheckpointKind::Trained,
         step: Some(0),
-        config: config.clone(),
+        architecture: Architecture::Gpt2(config.clone()),
         split_weights: None,
+        masked_lm: None,
         tokenizer: corpus::tokenizer::open("gpt2").unwrap(),
     }
 }

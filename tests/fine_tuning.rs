@@ -88,7 +88,7 @@ fn drawn(seed: usize, place: usize, below: usize) -> usize {
 
 /// Article `number` of a split with its two questions. The right answer is a word of the article,
 /// and of those alone that are right answers.
-fn article(split: &str, number: usize) -> serde_json::Value {
+pub(crate) fn article(split: &str, number: usize) -> serde_json::Value {
     let seed = number + if split == "dev" { 10_000 } else { 0 };
     let text: Vec<usize> = (0..4).map(|place| drawn(seed, place, WORDS)).collect();
     let question = |question: usize| {
@@ -125,7 +125,7 @@ fn write_race(dir: &Dir, name: &str) {
 
 /// What every test begins with: `RACE`, the pre-trained run `bert` and its model as a folder of
 /// Hugging Face's, `hf`.
-static BENCH: LazyLock<Dir> = LazyLock::new(|| {
+pub(crate) static BENCH: LazyLock<Dir> = LazyLock::new(|| {
     let dir = Dir::new();
     write_race(&dir, "RACE");
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "what", "is", "there", "?", "."];
@@ -153,7 +153,7 @@ static BENCH: LazyLock<Dir> = LazyLock::new(|| {
 });
 
 /// The configuration of a fine-tuning of six steps, changed by `change`.
-fn config(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
+pub(crate) fn config(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
     let mut config = toml::from_str(&format!("{MODEL}{FINE_TUNING}")).unwrap();
     change(&mut config);
     config
@@ -173,7 +173,7 @@ fn plan(out: &Path, config: TrainConfig) -> Result<TrainPlan, TrainError> {
 }
 
 /// Trains into `out`.
-fn run(out: &Path, config: TrainConfig) -> TrainReport {
+pub(crate) fn run(out: &Path, config: TrainConfig) -> TrainReport {
     train(&plan(out, config).unwrap(), &Silent).unwrap()
 }
 

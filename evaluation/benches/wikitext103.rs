@@ -21,6 +21,7 @@ use corpus::{Silent, Unit};
 use evaluation::windows::OverlapWindows;
 use evaluation::{CheckpointKind, EvalConfig, EvaluatedModel, ModelIdentity, Stage};
 use rayon::prelude::*;
+use training::architecture::Architecture;
 use training::backend::Activation;
 use training::backend::cpu::buffers;
 use training::backend::cpu::matrix::{Matrix, MatrixMut, Write, multiply, multiply_here};
@@ -105,8 +106,9 @@ fn measure(config: &Gpt2Config, batch: NonZeroUsize) -> Result<(Vec<f64>, Vec<f6
         checkpoint: PathBuf::new(),
         kind: CheckpointKind::Trained,
         step: Some(0),
-        config: config.clone(),
+        architecture: Architecture::Gpt2(config.clone()),
         split_weights: None,
+        masked_lm: None,
         tokenizer: Arc::new(Gpt2Tokenizer::new()),
     };
     let scorer = Scorer::new(config, KeyedInit { seed: 1 }, NonZeroUsize::MIN)?;

@@ -26,7 +26,7 @@ use training::inference::Window;
 
 use crate::detokenizer::is_space;
 use crate::error::EvalError;
-use crate::model::ModelIdentity;
+use crate::identity::ModelIdentity;
 
 /// What every line of a cloze test should be; the remedy in the messages about lines that are not.
 const FORM: &str =
@@ -187,7 +187,7 @@ impl Question {
         num_labels: usize,
         model: &ModelIdentity,
     ) -> Result<Self, EvalError> {
-        let (seq_length, num_tokens) = (model.config.seq_length, tokens.len());
+        let (seq_length, num_tokens) = (model.seq_length(), tokens.len());
         Self::new(tokens, num_labels, seq_length).ok_or_else(|| {
             let problem = if num_labels == 0 || num_labels == num_tokens {
                 "the tokenizer does not tell the last word from what stands before it; leave the \

@@ -4,17 +4,18 @@
 //! test sets, is said where the evaluation is started. [`EvalConfig::validate`] joins the two.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corpus::machine;
 use serde::{Deserialize, Serialize};
+use training::architecture::Architecture;
 use training::checkpoint::Checkpoint;
 use training::data::SplitWeights;
-use training::model::Gpt2Config;
 
 use crate::error::EvalError;
 use crate::lambada::Lambada;
 use crate::protocol::Protocol;
+use crate::race::Race;
 use crate::validation::Validation;
 use crate::wikitext103::WikiText103;
 
@@ -22,7 +23,8 @@ use crate::wikitext103::WikiText103;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvalConfig {
-    /// Windows or examples per forward pass. Changes speed and memory, not the result.
+    /// Windows, examples, pairs of sentences or questions (of four rows each) per forward pass.
+    /// Changes speed and memory, not the result.
     pub micro_batch_size: NonZeroUsize,
     /// Tokens between the starts of two windows of WikiText103, at most the model's `seq_length`;
     /// the paper's is 32. Examples of LAMBADA do not overlap.
@@ -67,11 +69,27 @@ pub enum Task {
     WikiText103(WikiText103),
     /// Accuracy on the last words of LAMBADA's passages, or of others in their form.
     Lambada(Lambada),
-    /// Loss on held-out documents of a data folder.
+    /// Losses on held-out documents of a data folder.
     Validation(Validation),
+    /// Accuracy on the questions of RACE.
+    Race(Race),
 }
 
 impl Task {
+    /// Refuses a model of `checkpoint` that cannot be asked this.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::OtherModel`], with the tasks that measure such a model.
+    pub fn check_model(&self, model: &Architecture, checkpoint: &Path) -> Result<(), EvalError> {
+        match (self, model) {
+            (Self::WikiText103(_) | Self::Lambada(_), Architecture::Gpt2(_))
+            | (Self::Validation(_), Architecture::Gpt2(_) | Architecture::Bert(_))
+            | (Self::Race(_), Architecture::BertChoice(_)) => Ok(()),
+            _ => Err(EvalError::other_model(self.name(), checkpoint, model)),
+        }
+    }
+
     /// Looks whether there is something to read, without reading it.
     fn check_present(&self) -> Result<(), EvalError> {
         let file = match self {
@@ -79,6 +97,7 @@ impl Task {
             Self::Lambada(task) => &task.data,
             // A data folder, a shard, or the stem of one: opening it is as quick.
             Self::Validation(_) => return Ok(()),
+            Self::Race(task) => return task.check_present(),
         };
         match file.metadata() {
             Ok(found) if found.is_file() && found.len() == 0 => {
@@ -93,7 +112,7 @@ impl Task {
 /// An evaluation as it is meant: nothing reads an [`EvalConfig`] after this.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvalPlan {
-    /// A run's folder, its folder of checkpoints, one checkpoint, or a Hugging Face GPT-2 folder.
+    /// A run's folder, its folder of checkpoints, one checkpoint, or a Hugging Face folder.
     pub checkpoint: PathBuf,
     /// The tasks, in the order of the report.
     pub tasks: Vec<Task>,
@@ -165,15 +184,19 @@ impl EvalConfig {
 }
 
 impl EvalPlan {
-    /// Finds what of the plan does not fit a model of these sizes.
+    /// Finds what of the plan does not fit a model of this kind and these sizes.
     ///
     /// # Errors
     ///
+    /// [`EvalError::OtherModel`] when a task asks for another kind of model;
     /// [`EvalError::Setting`] when windows would lie further apart than the model sees.
-    pub fn check(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+    pub fn check(&self, model: &Architecture) -> Result<(), EvalError> {
+        for task in &self.tasks {
+            task.check_model(model, &self.checkpoint)?;
+        }
         let has_overlap = |task: &Task| match task {
             Task::WikiText103(task) => task.protocol == Protocol::Megatron,
-            Task::Lambada(_) | Task::Validation(_) => false,
+            Task::Lambada(_) | Task::Validation(_) | Task::Race(_) => false,
         };
         if self.tasks.iter().any(has_overlap) {
             self.check_overlap(model)?;
@@ -182,7 +205,7 @@ impl EvalPlan {
     }
 
     /// [`check`](Self::check), and whether this machine has room for as many copies of the model.
-    pub(crate) fn check_here(&self, model: &Gpt2Config) -> Result<(), EvalError> {
+    pub(crate) fn check_here(&self, model: &Architecture) -> Result<(), EvalError> {
         self.check(model)?;
         self.check_memory(model, machine::memory_bytes())
     }
@@ -197,13 +220,13 @@ impl EvalPlan {
         }
         match Checkpoint::peek(&self.checkpoint) {
             None => Ok(()),
-            Some(manifest) => self.check_here(manifest.model.gpt2()?),
+            Some(manifest) => self.check_here(&manifest.model),
         }
     }
 
     /// Whether windows lie close enough for a model of these sizes to score everything.
-    pub(crate) fn check_overlap(&self, model: &Gpt2Config) -> Result<(), EvalError> {
-        let window = model.seq_length;
+    pub(crate) fn check_overlap(&self, model: &Architecture) -> Result<(), EvalError> {
+        let window = model.seq_length();
         if self.overlap.get() > window {
             return Err(EvalError::Setting {
                 field: "overlap",

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corpus::{CorpusError, Provenance};
 use thiserror::Error;
 use training::TrainError;
+use training::architecture::Architecture;
 
 /// Failure of an evaluation; no partial result is reported as a whole one.
 #[derive(Debug, Error)]
@@ -43,7 +44,7 @@ pub enum EvalError {
         most: Option<NonZeroUsize>,
     },
     /// Nothing to evaluate.
-    #[error("no task is given; allowed: wikitext103, lambada, validation")]
+    #[error("no task is given; allowed: wikitext103, lambada, validation, race")]
     NoTask,
     /// Something that a measurement needs was not given.
     #[error("no {what} is given: {remedy}")]
@@ -193,9 +194,9 @@ pub enum EvalError {
     },
     /// A folder of weights has no tokenizer, and it cannot be told which is meant.
     #[error(
-        "{}: neither tokenizer.json nor vocab.json and merges.txt there, and the vocabulary of \
-         {vocab_size} tokens is not GPT-2's of 50257; put the tokenizer there, or import the folder \
-         with `pipeline checkpoint import --tokenizer`",
+        "{}: no tokenizer.json there, nor its older files, and the vocabulary of {vocab_size} tokens is \
+         not {whose} of {usual}; put the tokenizer there, or import the folder with `pipeline \
+         checkpoint import --tokenizer`",
         path.display()
     )]
     UnknownTokenizer {
@@ -203,6 +204,46 @@ pub enum EvalError {
         path: PathBuf,
         /// Tokens of the model.
         vocab_size: usize,
+        /// Whose tokenizer models of the kind usually have.
+        whose: &'static str,
+        /// Tokens of that.
+        usual: usize,
+    },
+    /// A task that the model cannot be asked.
+    #[error("{}: {task} is nothing for a {found}: {measured_by}", checkpoint.display())]
+    OtherModel {
+        /// The task, or the command.
+        task: String,
+        /// The checkpoint.
+        checkpoint: PathBuf,
+        /// What model it holds, as configurations call it.
+        found: &'static str,
+        /// What such a model can be asked.
+        measured_by: &'static str,
+    },
+    /// Models that were not asked the same, so that they cannot vote.
+    #[error("{model}: {difference}; have all models answer the same split of the same RACE")]
+    EnsembleDiffers {
+        /// The model at fault.
+        model: String,
+        /// What differs from the first model.
+        difference: String,
+    },
+    /// Samples of which no token is masked, so that there is no loss.
+    #[error(
+        "{}: none of its {samples} samples has a token to predict: with mask_prob = {mask_prob}, samples \
+         aimed at {seq_length} tokens are too short; take a model with a longer seq_length",
+        path.display()
+    )]
+    NothingMasked {
+        /// The data.
+        path: PathBuf,
+        /// Samples that were looked at.
+        samples: u64,
+        /// Share of tokens that are to be predicted.
+        mask_prob: f64,
+        /// Tokens of a sample at most.
+        seq_length: usize,
     },
     /// The model gives a loss that is no number.
     #[error(
@@ -218,6 +259,21 @@ pub enum EvalError {
         window: usize,
         /// The input of the window after which it was scored, from 0.
         position: usize,
+    },
+    /// The model gives what is no number for a sample.
+    #[error(
+        "the model gives {value} for {what} of {sample} of {stage}: that is no number, and its weights \
+         are not usable"
+    )]
+    NonFiniteSample {
+        /// The value.
+        value: f64,
+        /// What it should be.
+        what: String,
+        /// Which sample: its number from 0, or its name.
+        sample: String,
+        /// What was scored.
+        stage: String,
     },
     /// Asked to stop before the end, and nothing more is kept than was.
     #[error(
@@ -324,6 +380,26 @@ impl From<CorpusError> for EvalError {
 }
 
 impl EvalError {
+    /// The error of a task that a model of `checkpoint` cannot be asked.
+    pub(crate) fn other_model(task: &str, checkpoint: &Path, model: &Architecture) -> Self {
+        Self::OtherModel {
+            task: task.to_owned(),
+            checkpoint: checkpoint.to_owned(),
+            found: model.name(),
+            measured_by: match model {
+                Architecture::Gpt2(_) => {
+                    "a gpt2 is measured by wikitext103, lambada and validation, and goes on with text"
+                }
+                Architecture::Bert(_) => {
+                    "a bert is measured by validation or, once fine-tuned, by race"
+                }
+                Architecture::BertChoice(_) => {
+                    "a bert that was fine-tuned to choose among answers is measured by race"
+                }
+            },
+        }
+    }
+
     /// The error of a line that is no example.
     pub(crate) fn bad_example(place: &Provenance, problem: String) -> Self {
         Self::BadExample { path: place.file.to_path_buf(), line: place.line.unwrap_or(1), problem }

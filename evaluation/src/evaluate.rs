@@ -1,16 +1,22 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
+use std::time::Instant;
+
 use corpus::Observer;
 use serde_json::{Map, Value, json};
 use tracing::info;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
-use crate::model::{EvaluatedModel, ModelIdentity};
-use crate::report::{EvalReport, TaskResult};
+use crate::identity::ModelIdentity;
+use crate::items::Items;
+use crate::model::EvaluatedModel;
+use crate::race::{Ensemble, Predictions};
+use crate::report::{EvalReport, Measured, TaskResult};
 use crate::score_log::ScoreLog;
 use crate::scores_of::file_hash;
 use crate::summary::TaskSummary;
+use crate::validation;
 
 /// Evaluates a checkpoint on every task of `plan`.
 ///
@@ -58,6 +64,46 @@ pub fn evaluate_keeping_scores(
     Ok((EvalReport { results }, ScoresOnDisk(model.into_log())))
 }
 
+/// Asks the models of `plans` the same questions, one model after the other so that one at a time is
+/// in memory, and has them vote. The results are those of the models, in the order of the plans, and
+/// that of the vote.
+///
+/// The scores of each stay where its plan keeps them until they are
+/// [forgotten](ScoresOnDisk::forget); one that is stopped goes on from those of all models.
+///
+/// # Errors
+///
+/// As [`evaluate`], for any of the models, and where a plan is not of one task with questions.
+pub fn evaluate_ensemble_keeping_scores(
+    plans: &[EvalPlan],
+    observer: &dyn Observer,
+) -> Result<(EvalReport, Vec<ScoresOnDisk>), EvalError> {
+    let start = Instant::now();
+    // What is wrong with the last must not be found when the first has been asked.
+    plans.iter().try_for_each(EvalPlan::check_beforehand)?;
+    let (mut results, mut scores, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for plan in plans {
+        let (report, on_disk) = evaluate_keeping_scores(plan, observer)?;
+        for result in &report.results {
+            if let Some(Items::Choices(items)) = &result.items {
+                members.push(Predictions::of_items(items));
+            }
+        }
+        results.extend(report.results);
+        scores.push(on_disk);
+    }
+    let ensemble = Ensemble::of(&members)?;
+    let (counts, partial) = results
+        .iter()
+        .find_map(|result| match &result.measured {
+            Measured::Race(found) => Some((found.counts, result.partial)),
+            _ => None,
+        })
+        .expect("there are answers of a model");
+    results.push(ensemble.result(counts, partial, start.elapsed().as_secs_f64()));
+    Ok((EvalReport { results }, scores))
+}
+
 /// The scores of an evaluation that has ended, if they are kept. Dropped, they stay for another
 /// process.
 #[must_use = "scores that nobody forgets stay on disk"]
@@ -87,6 +133,7 @@ impl Task {
             Self::WikiText103(task) => &task.name,
             Self::Lambada(task) => &task.name,
             Self::Validation(task) => &task.name,
+            Self::Race(task) => &task.name,
         }
     }
 
@@ -94,18 +141,20 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// When its test set cannot be used, a setting does not fit the model, the model fails, or
-    /// `observer` asks to stop.
+    /// When the model is of another kind, its test set cannot be used, a setting does not fit the
+    /// model, the model fails, or `observer` asks to stop.
     pub fn run(
         &self,
         model: &mut EvaluatedModel,
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<TaskResult, EvalError> {
+        self.check_model(&model.identity.architecture, &model.identity.checkpoint)?;
         match self {
             Self::WikiText103(task) => task.run(model, plan, observer),
             Self::Lambada(task) => task.run(model, plan, observer),
             Self::Validation(task) => task.run(model, plan, observer),
+            Self::Race(task) => task.run(model, plan, observer),
         }
     }
 
@@ -113,16 +162,19 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// When its test set cannot be used, or a setting does not fit the model.
+    /// When the model is of another kind, its test set cannot be used, or a setting does not fit
+    /// the model.
     pub fn summary(
         &self,
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<TaskSummary, EvalError> {
+        self.check_model(&model.architecture, &model.checkpoint)?;
         match self {
             Self::WikiText103(task) => task.summary(model, plan),
             Self::Lambada(task) => task.summary(model, plan),
             Self::Validation(task) => task.summary(model, plan),
+            Self::Race(task) => task.summary(model, plan),
         }
     }
 
@@ -147,13 +199,22 @@ impl Task {
             }),
             Self::Validation(task) => {
                 let (data, weights) = task.data_description(model, plan)?;
-                json!({
+                let mut settings = json!({
                     "task": task.name,
                     "the data": data,
                     "split": task.part,
                     "split_weights": weights,
-                })
+                });
+                if let Some(masking) = validation::masking(model) {
+                    settings["masks"] = json!(masking);
+                }
+                settings
             }
+            Self::Race(task) => json!({
+                "task": task.name,
+                "split": task.split.name(),
+                "the hash of the questions": task.fingerprint()?,
+            }),
         };
         let Value::Object(settings) = settings else { unreachable!("an object was written") };
         Ok(settings)

@@ -1,4 +1,4 @@
-//! What a task found of each of its items: articles, pages or passages, one by one.
+//! What a task found of each of its items: articles, pages, passages or questions, one by one.
 //!
 //! A report holds sums; these are their parts, for a look at where a model fails and for scores of a
 //! subset. Written out they are JSONL, an item a line.
@@ -6,7 +6,8 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use serde::Serialize;
+use corpus::race::{OPTIONS, RaceLevel};
+use serde::{Serialize, Serializer};
 
 /// The items of a task that were scored, in the order of the test set.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub enum Items {
     Pages(Vec<PageScore>),
     /// Passages whose last word was guessed.
     Examples(Vec<ExampleScore>),
+    /// Questions with several answers.
+    Choices(Vec<ChoiceScore>),
 }
 
 /// Part of the score of a stream of articles.
@@ -95,6 +98,38 @@ pub struct ExampleScore {
     pub nll: f64,
 }
 
+/// How one question was answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChoiceScore {
+    /// Which question of the split, from 0.
+    pub index: usize,
+    /// Its name, which no other question has: `SPLIT/LEVEL/ARTICLE#QUESTION`.
+    pub id: String,
+    /// The examinations it is from.
+    #[serde(serialize_with = "name_of_level")]
+    pub level: RaceLevel,
+    /// Line of its article in the file, from 1; `None` of a vote.
+    pub line: Option<u64>,
+    /// Which model: its checkpoint, or `ensemble`.
+    pub model: String,
+    /// How well each option answers it; `None` of a vote.
+    pub logits: Option<[f64; OPTIONS]>,
+    /// Their softmax, or of a vote the mean of the models'.
+    pub probabilities: [f64; OPTIONS],
+    /// The letter of the most probable option.
+    pub predicted: char,
+    /// The letter of the right one.
+    pub answer: char,
+    /// Whether the two are one.
+    pub correct: bool,
+    /// The negative natural logarithm of the right option's probability.
+    pub nll: f64,
+}
+
+fn name_of_level<S: Serializer>(level: &RaceLevel, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(level.name())
+}
+
 impl Items {
     /// Number of items.
     #[must_use]
@@ -103,6 +138,7 @@ impl Items {
             Self::Articles(items) => items.len(),
             Self::Pages(items) => items.len(),
             Self::Examples(items) => items.len(),
+            Self::Choices(items) => items.len(),
         }
     }
 
@@ -122,6 +158,7 @@ impl Items {
             Self::Articles(items) => write_lines(items, out),
             Self::Pages(items) => write_lines(items, out),
             Self::Examples(items) => write_lines(items, out),
+            Self::Choices(items) => write_lines(items, out),
         }
     }
 }

@@ -11,11 +11,12 @@
 //! |---|---|
 //! | WikiText103 perplexity | [`wikitext103`], with [`detokenizer`] and [`windows`] |
 //! | LAMBADA accuracy | [`lambada`], with [`cloze`] |
-//! | loss on held-out documents | [`validation`] |
+//! | losses on held-out documents | [`validation`] |
+//! | RACE accuracy, of one model and of several | [`race`] |
 //! | 8-gram contamination, which needs no model | [`contamination`] |
 //!
-//! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores [`batches`] of
-//! windows with it, and `score_log` keeps the scores in a file until the evaluation has ended, so
+//! Beneath the tasks, `weights` opens a model wherever it comes from, `model` scores `samples` with it
+//! in batches ([`batches`] of windows, for example), and `score_log` keeps the scores in a file until the evaluation has ended, so
 //! that one that was stopped goes on: `scores_of` says which evaluation they belong to, and `kept`
 //! what is kept of a window.
 //!
@@ -31,6 +32,7 @@ pub mod contamination;
 pub mod detokenizer;
 mod error;
 mod evaluate;
+mod identity;
 mod items;
 mod kept;
 pub mod lambada;
@@ -38,8 +40,11 @@ mod memory;
 mod model;
 mod perplexity;
 mod protocol;
+pub mod race;
 mod report;
+mod samples;
 mod score_log;
+mod scorer;
 mod scores_of;
 mod summary;
 mod test_file;
@@ -51,9 +56,13 @@ pub mod windows;
 pub use accuracy::Accuracy;
 pub use config::{EvalConfig, EvalPlan, PartialScores, Task};
 pub use error::EvalError;
-pub use evaluate::{ScoresOnDisk, evaluate, evaluate_keeping_scores};
-pub use items::{ArticleScore, ExampleScore, Items, PageScore};
-pub use model::{CheckpointKind, EvaluatedModel, ModelIdentity, Stage};
+pub use evaluate::{
+    ScoresOnDisk, evaluate, evaluate_ensemble_keeping_scores, evaluate_keeping_scores,
+};
+pub use identity::{CheckpointKind, ModelIdentity};
+pub use items::{ArticleScore, ChoiceScore, ExampleScore, Items, PageScore};
+pub use model::{EvaluatedModel, Stage};
 pub use protocol::Protocol;
 pub use report::{EvalReport, Findings, Measured, ScoringSettings, TaskResult};
+pub use scorer::ModelScorer;
 pub use summary::{EvalSummary, TaskSummary};

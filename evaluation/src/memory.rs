@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use training::model::Gpt2Config;
+use corpus::race::OPTIONS;
+use training::architecture::Architecture;
 
-use crate::config::EvalPlan;
+use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
 
 /// Bytes of a number.
@@ -19,7 +20,7 @@ impl EvalPlan {
     /// [`EvalError::Memory`] with what one copy takes and how many there is room for.
     pub fn check_memory(
         &self,
-        model: &Gpt2Config,
+        model: &Architecture,
         memory_bytes: Option<u64>,
     ) -> Result<(), EvalError> {
         let copies = self.data_parallel_size.get();
@@ -37,12 +38,16 @@ impl EvalPlan {
     /// there at once of a forward pass. That is, for each position and rank, the residual stream,
     /// its norm and a sum; and over all ranks once, whichever is more of queries, keys, values and
     /// context, or of the MLP's inner layer before and after its activation.
-    fn bytes_per_copy(&self, model: &Gpt2Config) -> u64 {
+    fn bytes_per_copy(&self, model: &Architecture) -> u64 {
         let ranks = self.tensor_parallel_size.get();
         let wide = |size: usize| size as u64;
-        let (hidden, ffn) = (wide(model.hidden_size), wide(model.ffn_size()));
+        let layers = model.layers();
+        let (hidden, ffn) = (wide(layers.hidden_size), wide(layers.ffn_hidden_size));
         let position = 3 * hidden * wide(ranks) + (4 * hidden).max(2 * ffn);
-        let positions = wide(self.micro_batch_size.get()).saturating_mul(wide(model.seq_length));
+        let is_of_choices = self.tasks.iter().any(|task| matches!(task, Task::Race(_)));
+        let rows = if is_of_choices { OPTIONS } else { 1 };
+        let positions = wide(self.micro_batch_size.get().saturating_mul(rows))
+            .saturating_mul(wide(model.seq_length()));
         let weights = wide(model.num_parameters(ranks));
         weights.saturating_add(positions.saturating_mul(position)).saturating_mul(NUMBER_BYTES)
     }

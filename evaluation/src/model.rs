@@ -1,63 +1,30 @@
-//! The model under evaluation: what is known of it without its weights, and with them.
+//! The model under evaluation, with its weights.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use corpus::tokenizer::Tokenizer;
-use corpus::{Observer, TokenizerIdentity, Unit};
-use serde::Serialize;
+use corpus::{Observer, Unit};
 use tracing::warn;
-use training::checkpoint::{Checkpoint, Weights};
-use training::data::SplitWeights;
-use training::inference::{Scorer, Window};
-use training::model::Gpt2Config;
+use training::checkpoint::Weights;
+use training::inference::Window;
 use training::parallel::TokenScore;
 
-use crate::batches::{Batch, Batches};
 use crate::config::{EvalPlan, PartialScores};
 use crate::error::EvalError;
-use crate::kept::Kept;
+use crate::identity::ModelIdentity;
+use crate::kept::{Kept, KeptOfWindow};
+use crate::samples::{Samples, WindowSamples};
 use crate::score_log::ScoreLog;
-use crate::scores_of::ScoresOf;
+use crate::scorer::ModelScorer;
+use crate::scores_of::{ScoresOf, fields_of};
 use crate::weights;
 
-/// A model without its weights: all that is needed to prepare a test set for it.
-#[derive(Clone)]
-pub struct ModelIdentity {
-    /// Folder of its checkpoint.
-    pub checkpoint: PathBuf,
-    /// What that is.
-    pub kind: CheckpointKind,
-    /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
-    pub step: Option<u64>,
-    /// Its sizes.
-    pub config: Gpt2Config,
-    /// How its training divided the documents of a data folder; `None` where that is not known.
-    pub split_weights: Option<SplitWeights>,
-    /// The tokenizer it was trained with.
-    pub tokenizer: Arc<dyn Tokenizer>,
-}
-
-/// What a checkpoint is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckpointKind {
-    /// Saved by a training of this program.
-    Trained,
-    /// Weights of another program, made a checkpoint by `pipeline checkpoint import`.
-    Imported,
-    /// A folder in Hugging Face's form.
-    HuggingFace,
-}
-
-/// A model that scores tokens.
+/// A model that scores what it is asked.
 #[derive(Debug)]
 pub struct EvaluatedModel {
     /// What it is.
     pub identity: ModelIdentity,
     /// Computes its losses and predictions.
-    scorer: Scorer,
+    scorer: ModelScorer,
     /// Where its scores are kept until the evaluation has ended.
     log: Option<ScoreLog>,
     /// The place in the plan of the task that is run: two may have stages of one name.
@@ -76,76 +43,11 @@ pub struct Stage<'a> {
     pub windows: &'a [Window<'a>],
 }
 
-impl ModelIdentity {
-    /// The model of `checkpoint`.
-    ///
-    /// # Errors
-    ///
-    /// When it is no GPT-2, or its tokenizer is not found or is not the one that the model was
-    /// trained with.
-    pub fn new(checkpoint: &Checkpoint) -> Result<Self, EvalError> {
-        let is_trained = checkpoint.has_training_state();
-        Ok(Self {
-            checkpoint: checkpoint.folder().to_owned(),
-            kind: if is_trained { CheckpointKind::Trained } else { CheckpointKind::Imported },
-            step: Some(checkpoint.step()),
-            config: checkpoint.model_config()?.clone(),
-            split_weights: checkpoint.split_weights()?,
-            tokenizer: open_tokenizer(&checkpoint.tokenizer()?)?,
-        })
-    }
-
-    /// The tokens of `text`.
-    ///
-    /// # Errors
-    ///
-    /// When the tokenizer has no tokens for the text, or one that the model does not have.
-    pub fn encode(&self, text: &str) -> Result<Vec<u32>, EvalError> {
-        let mut tokens = Vec::new();
-        self.tokenizer.encode(text, &mut tokens)?;
-        self.check_tokens(&tokens)?;
-        Ok(tokens)
-    }
-
-    /// Refuses tokens that the model does not have.
-    pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EvalError> {
-        let vocab_size = self.config.vocab_size;
-        match tokens.iter().find(|&&token| token as usize >= vocab_size) {
-            None => Ok(()),
-            Some(&token) => {
-                let tokenizer = self.tokenizer.name().to_owned();
-                Err(EvalError::UnknownToken { tokenizer, token, vocab_size })
-            }
-        }
-    }
-
-    /// The token that ends documents.
-    ///
-    /// # Errors
-    ///
-    /// When the model does not have it.
-    pub fn end_of_document(&self) -> Result<u32, EvalError> {
-        let token = self.tokenizer.eod();
-        self.check_tokens(&[token])?;
-        Ok(token)
-    }
-}
-
-impl std::fmt::Debug for ModelIdentity {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ModelIdentity")
-            .field("checkpoint", &self.checkpoint)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
-    }
-}
-
 impl EvaluatedModel {
     /// A model whose scores are kept nowhere.
     #[must_use]
-    pub fn new(identity: ModelIdentity, scorer: Scorer) -> Self {
-        Self { identity, scorer, log: None, task: 0 }
+    pub fn new(identity: ModelIdentity, scorer: impl Into<ModelScorer>) -> Self {
+        Self { identity, scorer: scorer.into(), log: None, task: 0 }
     }
 
     /// Opens the plan's checkpoint on as many ranks as it says, and the file in which its scores are
@@ -160,11 +62,11 @@ impl EvaluatedModel {
         plan.check_beforehand()?;
         let weights = weights::open(&plan.checkpoint, observer)?;
         let identity = weights::identity(&weights)?;
-        plan.check_here(&identity.config)?;
-        identity.config.check_tensor_parallel(plan.tensor_parallel_size.get())?;
+        plan.check_here(&identity.architecture)?;
+        identity.architecture.check_tensor_parallel(plan.tensor_parallel_size.get())?;
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);
-        let scorer = Scorer::with_copies(&identity.config, weights, ranks, copies)?;
+        let scorer = ModelScorer::new(&identity.architecture, weights, ranks, copies)?;
         Ok(Self { identity, scorer, log, task: 0 })
     }
 
@@ -195,64 +97,79 @@ impl EvaluatedModel {
     /// # Errors
     ///
     /// As [`score`](Self::score).
-    pub(crate) fn score_part<K: Kept>(
+    pub(crate) fn score_part<K: KeptOfWindow>(
         &mut self,
         stage: &Stage<'_>,
         first: usize,
         batch_size: NonZeroUsize,
         observer: &dyn Observer,
     ) -> Result<Vec<K>, EvalError> {
-        let mut kept = self.recall::<K>(stage, first)?;
+        let samples = WindowSamples::<K>::new(stage, first);
+        self.score_samples(stage.name, first, &samples, batch_size, observer)
+    }
+
+    /// Scores `samples`, of which the first is number `first` of all that go by the stage's name,
+    /// at most `batch_size` in a forward pass of one copy of the model, and returns what is kept of
+    /// each. `observer` hears of them; begin and end of the stage are the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`score`](Self::score).
+    pub(crate) fn score_samples<S: Samples>(
+        &mut self,
+        stage: &str,
+        first: usize,
+        samples: &S,
+        batch_size: NonZeroUsize,
+        observer: &dyn Observer,
+    ) -> Result<Vec<S::Score>, EvalError> {
+        let place = (self.task, stage.to_owned());
+        let mut kept = self.recall(&place, first, samples)?;
         let missing: Vec<usize> = (0..kept.len()).filter(|&at| kept[at].is_none()).collect();
         observer.skip((kept.len() - missing.len()) as u64);
-        let batches = Batches::of_some(stage.windows, missing, batch_size);
-        let batches: Vec<Batch<'_>> = batches.iter().collect();
+        let batches = samples.batches(missing, batch_size);
         for round in batches.chunks(self.scorer.num_copies()) {
             if observer.stop_requested() {
                 return Err(EvalError::Stopped);
             }
-            let scores = self.scorer.score_side_by_side(round)?;
+            let scores = samples.score(&mut self.scorer, round)?;
             for (batch, scores) in round.iter().zip(scores) {
-                for (&at, scores) in batch.indices.iter().zip(scores) {
-                    check_finite(&scores, stage, first, at)?;
-                    kept[at] = Some(K::of(scores));
+                for (&at, score) in batch.iter().zip(scores) {
+                    kept[at] = Some(score);
                 }
-                self.keep(stage, first, batch, &kept);
-                observer.advance(batch.windows.len() as u64);
+                self.keep(&place, first, samples, batch, &kept);
+                observer.advance(batch.len() as u64);
             }
         }
-        Ok(kept.into_iter().map(|kept| kept.expect("every window is in a batch")).collect())
+        Ok(kept.into_iter().map(|kept| kept.expect("every sample is in a batch")).collect())
     }
 
-    /// What is known of each window from an earlier process.
-    fn recall<K: Kept>(
+    /// What is known of each sample from an earlier process.
+    fn recall<S: Samples>(
         &mut self,
-        stage: &Stage<'_>,
+        place: &(usize, String),
         first: usize,
-    ) -> Result<Vec<Option<K>>, EvalError> {
-        let windows = stage.windows.iter().enumerate();
-        match &mut self.log {
-            None => Ok(windows.map(|_| None).collect()),
-            Some(log) => {
-                let place = (self.task, stage.name.to_owned());
-                windows.map(|(at, window)| log.take(&place, first + at, window)).collect()
-            }
-        }
+        samples: &S,
+    ) -> Result<Vec<Option<S::Score>>, EvalError> {
+        let all = 0..samples.len();
+        let Some(log) = &mut self.log else { return Ok(all.map(|_| None).collect()) };
+        all.map(|at| log.take(place, first + at, || samples.hash(at), samples.scored(at))).collect()
     }
 
     /// Writes down what is kept of a batch.
-    fn keep<K: Kept>(
+    fn keep<S: Samples>(
         &mut self,
-        stage: &Stage<'_>,
+        place: &(usize, String),
         first: usize,
-        batch: &Batch<'_>,
-        kept: &[Option<K>],
+        samples: &S,
+        batch: &[usize],
+        kept: &[Option<S::Score>],
     ) {
         let Some(log) = &mut self.log else { return };
-        let windows = batch.indices.iter().zip(&batch.windows);
-        let windows =
-            windows.filter_map(|(&at, window)| Some((first + at, window, kept[at].as_ref()?)));
-        log.push(&(self.task, stage.name.to_owned()), windows);
+        let records = batch
+            .iter()
+            .filter_map(|&at| Some((first + at, samples.hash(at), kept[at].as_ref()?.record())));
+        log.push(place, records.collect());
     }
 
     /// Says which task of the plan is run next.
@@ -292,24 +209,6 @@ impl EvaluatedModel {
     }
 }
 
-/// Refuses scores of the window at `at` that are no numbers.
-fn check_finite(
-    scores: &[TokenScore],
-    stage: &Stage<'_>,
-    first: usize,
-    at: usize,
-) -> Result<(), EvalError> {
-    match scores.iter().position(|score| !score.loss.is_finite()) {
-        None => Ok(()),
-        Some(place) => Err(EvalError::NonFinite {
-            loss: scores[place].loss,
-            stage: stage.name.to_owned(),
-            window: first + at,
-            position: stage.windows[at].scored.start + place,
-        }),
-    }
-}
-
 /// The file for the scores of the plan's evaluation of the model; none where the plan says so.
 fn open_log(
     plan: &EvalPlan,
@@ -325,7 +224,7 @@ fn open_log(
         tasks: tasks.collect::<Result<_, _>>()?,
         tokenizer: identity.tokenizer.fingerprint(),
         model: weights.fingerprint(observer)?,
-        config: identity.config.clone(),
+        config: fields_of(&identity.architecture),
         checkpoint: identity.checkpoint.clone(),
     };
     match &plan.partial_scores {
@@ -339,18 +238,4 @@ fn open_log(
             ScoreLog::open(&path, &scores_of, false).map(Some)
         }
     }
-}
-
-/// The tokenizer of that name, if it still is the same.
-fn open_tokenizer(expected: &TokenizerIdentity) -> Result<Arc<dyn Tokenizer>, EvalError> {
-    let tokenizer = corpus::tokenizer::open(&expected.name)?;
-    let found = tokenizer.fingerprint();
-    if found != expected.fingerprint {
-        return Err(EvalError::OtherTokenizer {
-            name: expected.name.clone(),
-            expected: expected.fingerprint.clone(),
-            found,
-        });
-    }
-    Ok(tokenizer)
 }

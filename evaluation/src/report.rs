@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use tracing::warn;
 
 use crate::config::EvalPlan;
+use crate::identity::{CheckpointKind, ModelIdentity};
 use crate::items::Items;
-use crate::model::{CheckpointKind, ModelIdentity};
 use crate::perplexity::is_cut;
-use crate::{contamination, lambada, validation, wikitext103};
+use crate::{contamination, lambada, race, validation, wikitext103};
 
 /// What an evaluation found, one result per task in the plan's order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,9 +92,9 @@ impl ScoringSettings {
     /// Those of a plan that has `model` score the test set `data`.
     pub(crate) fn new(data: &Path, model: &ModelIdentity, plan: &EvalPlan) -> Self {
         Self {
-            window: model.config.seq_length,
+            window: model.seq_length(),
             tokenizer: model.tokenizer.name().to_owned(),
-            vocab_size: model.config.vocab_size,
+            vocab_size: model.vocab_size(),
             padded_vocabulary: "masked",
             data: data.to_owned(),
             checkpoint: model.checkpoint.clone(),
@@ -121,8 +121,14 @@ pub enum Measured {
     Lambada(lambada::Measured),
     /// The same passages by lm-evaluation-harness's protocol.
     LambadaLmEval(lambada::lm_eval::Measured),
-    /// Loss on held-out documents.
+    /// Loss of a GPT-2 on held-out documents.
     Validation(validation::Measured),
+    /// Losses of a BERT on held-out documents.
+    MaskedLm(validation::masked_lm::Measured),
+    /// Accuracy of one model on the questions of RACE.
+    Race(Box<race::Measured>),
+    /// Accuracy of the vote of several models on them.
+    RaceEnsemble(Box<Findings<race::EnsembleMetrics, race::Counts, race::EnsembleSettings>>),
     /// How much of a test set stands in a corpus.
     Contamination(Box<contamination::Measured>),
 }
@@ -133,7 +139,7 @@ pub(crate) fn warn_if_worse_than_guessing(
     token_perplexity: f64,
     model: &ModelIdentity,
 ) {
-    let vocab_size = model.config.vocab_size;
+    let vocab_size = model.vocab_size();
     if is_cut(token_perplexity) {
         warn!(task, "the mean loss is above 20: the perplexity is cut at exp(20), and really more");
     }
@@ -193,8 +199,26 @@ fn write_section(
     let width = entries.keys().map(String::len).max().unwrap_or(0);
     for (index, (name, value)) in entries.iter().enumerate() {
         let title = if index == 0 { section } else { "" };
+        if let Value::Array(items) = value
+            && items.iter().any(Value::is_object)
+        {
+            write_items(formatter, name, items)?;
+            continue;
+        }
         let note = note_on(name, value);
         writeln!(formatter, "  {title:<9} {name:<width$}  {}{note}", text_of(value))?;
+    }
+    Ok(())
+}
+
+/// The items of a list, one a line with its names and values.
+fn write_items(formatter: &mut fmt::Formatter<'_>, name: &str, items: &[Value]) -> fmt::Result {
+    writeln!(formatter, "  {:<9} {name}", "")?;
+    for item in items {
+        let fields = item.as_object().into_iter().flatten();
+        let fields: Vec<String> =
+            fields.map(|(name, value)| format!("{name} {}", text_of(value))).collect();
+        writeln!(formatter, "  {:<9}   {}", "", fields.join(", "))?;
     }
     Ok(())
 }

@@ -15,9 +15,9 @@
 //! {"task":0,"stage":"wikitext103","windows":[[0,"4fd1…",[[10.8250,262],…]],…],"checksum":"9c0e…"}
 //! ```
 //!
-//! `task` is the place of the task in the plan. A window stands there by its place in the stage, the
-//! hash of its tokens, and what is kept of it: loss and prediction of each scored position, or the
-//! sum of the losses. A last line without its end was cut off by a death and is dropped; any other
+//! `task` is the place of the task in the plan. A window, or another sample, stands there by its place
+//! in the stage, the hash of its tokens, and what is kept of it: loss and prediction of each scored
+//! position, the sum of the losses, or whatever its task makes its numbers of. A last line without its end was cut off by a death and is dropped; any other
 //! line that does not read is an error. The file is gone when the evaluation has ended. A disk that
 //! is full does not end an evaluation: what it has no room for waits in memory.
 
@@ -30,8 +30,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
-use training::inference::Window;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{EvalError, windows_are};
 use crate::kept::{Kept, Record};
@@ -43,18 +42,6 @@ const MAGIC: &[u8] = b"{\"format\":\"scores of an evaluation\"";
 /// What a line ends with: the name of its checksum, and 16 hexadecimal digits of it.
 const CHECKSUM: &str = ",\"checksum\":\"";
 const CHECKSUM_DIGITS: usize = 16;
-
-/// The hash of a window's tokens and of which are scored, in hexadecimal.
-pub(crate) fn window_hash(window: &Window<'_>) -> String {
-    let mut hash = Xxh3::new();
-    for token in window.tokens {
-        hash.update(&token.to_le_bytes());
-    }
-    for end in [window.scored.start, window.scored.end] {
-        hash.update(&(end as u64).to_le_bytes());
-    }
-    format!("{:016x}", hash.digest())
-}
 
 /// First line of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -196,45 +183,39 @@ impl ScoreLog {
         self.windows
     }
 
-    /// What an earlier process found of window `index` of a stage, if it has; `place` is that of the
-    /// task in the plan, and the stage's name.
+    /// What an earlier process found of sample `index` of a stage, if it has; `place` is that of the
+    /// task in the plan, and the stage's name; `scored` positions or answers of it are scored.
     ///
     /// # Errors
     ///
-    /// [`EvalError::PartialOfOther`] when the window there is another one.
+    /// [`EvalError::PartialOfOther`] when the sample there is another one.
     pub(crate) fn take<K: Kept>(
         &mut self,
         place: &(usize, String),
         index: usize,
-        window: &Window<'_>,
+        sample_hash: impl FnOnce() -> String,
+        scored: usize,
     ) -> Result<Option<K>, EvalError> {
         let found = self.found.get_mut(place).and_then(|windows| windows.remove(&index));
         let Some(Found { hash, record, seconds }) = found else { return Ok(None) };
         *self.taken_seconds.entry(place.0).or_default() += seconds;
-        let kept = (hash == window_hash(window)).then(|| K::read(record, window.scored.len()));
+        let kept = (hash == sample_hash()).then(|| K::read(record, scored));
         match kept.flatten() {
             Some(kept) => Ok(Some(kept)),
             None => Err(EvalError::PartialOfOther {
                 path: self.path.clone(),
-                difference: format!("number {index} of {} is another window there", place.1),
+                difference: format!("number {index} of {} is another one there", place.1),
             }),
         }
     }
 
-    /// Writes down a batch of the stage at `place`: the number of each window in the stage, the
-    /// window, and what is kept of it.
-    pub(crate) fn push<'w, K: Kept + 'w>(
-        &mut self,
-        place: &(usize, String),
-        batch: impl Iterator<Item = (usize, &'w Window<'w>, &'w K)>,
-    ) {
-        let windows =
-            batch.map(|(index, window, kept)| (index, window_hash(window), kept.record()));
+    /// Writes down a batch of the stage at `place`: the number of each sample in the stage, its
+    /// hash, and what is kept of it.
+    pub(crate) fn push(&mut self, place: &(usize, String), windows: Vec<(usize, String, Record)>) {
         let (task, stage) = place.clone();
         let seconds = std::mem::replace(&mut self.last, Instant::now()).elapsed().as_secs_f64();
-        let line = BatchLine { task, stage, seconds, windows: windows.collect() };
-        let count = line.windows.len() as u64;
-        self.push_line(&line, count);
+        let count = windows.len() as u64;
+        self.push_line(&BatchLine { task, stage, seconds, windows }, count);
     }
 
     /// Notes that a task begins.

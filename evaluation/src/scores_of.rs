@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use training::model::Gpt2Config;
+use training::architecture::Architecture;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::EvalError;
@@ -17,7 +17,7 @@ pub(crate) struct ScoresOf {
     /// The hash of the weights.
     pub(crate) model: String,
     /// The model's sizes, its activation and the like: equal weights make other numbers by others.
-    pub(crate) config: Gpt2Config,
+    pub(crate) config: Map<String, Value>,
     /// Where they were found, for the reader: weights that were moved are the same.
     pub(crate) checkpoint: PathBuf,
     /// The hash of the tokenizer.
@@ -35,7 +35,7 @@ impl ScoresOf {
                 "the checkpoint is {theirs} there and {ours} here, another model"
             ));
         }
-        if let Some(difference) = difference_of(&fields(&self.config), &fields(&theirs.config)) {
+        if let Some(difference) = difference_of(&self.config, &theirs.config) {
             return Some(format!("the model's {difference}"));
         }
         if self.tokenizer != theirs.tokenizer {
@@ -75,10 +75,16 @@ fn difference_of(ours: &Map<String, Value>, theirs: &Map<String, Value>) -> Opti
     Some(format!("{name} is {there} there and {here} here"))
 }
 
-fn fields(config: &Gpt2Config) -> Map<String, Value> {
-    match serde_json::to_value(config) {
-        Ok(Value::Object(fields)) => fields,
-        _ => unreachable!("names and numbers"),
+/// The sizes of a model, by name.
+pub(crate) fn fields_of(architecture: &Architecture) -> Map<String, Value> {
+    // The one field of an enum's value is the variant's.
+    let fields = match serde_json::to_value(architecture) {
+        Ok(Value::Object(variant)) => variant.into_iter().next().map(|(_, fields)| fields),
+        _ => None,
+    };
+    match fields {
+        Some(Value::Object(fields)) => fields,
+        _ => unreachable!("an architecture is a table of sizes by its name"),
     }
 }
 

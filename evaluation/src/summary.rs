@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use corpus::Observer;
 use serde::Serialize;
-use training::model::Gpt2Config;
+use training::architecture::Architecture;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
-use crate::model::CheckpointKind;
+use crate::identity::CheckpointKind;
 use crate::weights;
 
 /// What a plan amounts to.
@@ -20,8 +20,8 @@ pub struct EvalSummary {
     pub checkpoint_kind: CheckpointKind,
     /// Optimizer steps that the checkpoint has behind it; `None` where that is not known.
     pub step: Option<u64>,
-    /// The model's sizes.
-    pub model: Gpt2Config,
+    /// What the model is, and its sizes.
+    pub model: Architecture,
     /// Parameters of the whole model, its vocabulary padded for the ranks that would share it.
     pub parameters: u64,
     /// Name of the tokenizer.
@@ -73,13 +73,13 @@ impl EvalPlan {
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
         self.check_beforehand()?;
         let model = weights::identity(&weights::open(&self.checkpoint, observer)?)?;
-        self.check_here(&model.config)?;
+        self.check_here(&model.architecture)?;
         let ranks = self.tensor_parallel_size.get();
-        model.config.check_tensor_parallel(ranks)?;
+        model.architecture.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let positions: usize = tasks.iter().map(|task| task.token_positions).sum();
-        let parameters = model.config.num_parameters(ranks) as u64;
+        let parameters = model.architecture.num_parameters(ranks) as u64;
         Ok(EvalSummary {
             tasks,
             parameters,
@@ -88,7 +88,7 @@ impl EvalPlan {
             checkpoint: model.checkpoint,
             checkpoint_kind: model.kind,
             step: model.step,
-            model: model.config,
+            model: model.architecture,
             tensor_parallel_size: ranks,
             data_parallel_size: self.data_parallel_size.get(),
             micro_batch_size: self.micro_batch_size.get(),

@@ -8,10 +8,11 @@ use corpus::tokenizer::{
 };
 use corpus::{Observer, TokenizerIdentity};
 use tracing::{info, warn};
+use training::architecture::Architecture;
 use training::checkpoint::{Checkpoint, HuggingFaceModel, Weights};
 
 use crate::error::EvalError;
-use crate::model::{CheckpointKind, ModelIdentity};
+use crate::identity::{CheckpointKind, ModelIdentity};
 
 /// Opens the newest whole checkpoint of a run, a checkpoint, or a Hugging Face folder.
 ///
@@ -41,16 +42,17 @@ pub(crate) fn identity(weights: &Weights) -> Result<ModelIdentity, EvalError> {
                 kind: CheckpointKind::HuggingFace,
                 step: None,
                 // Rows beyond the tokenizer's tokens only pad the table, and are not read.
-                config: model.config_for(&TokenizerIdentity::of(&*tokenizer))?.gpt2()?.clone(),
+                architecture: model.config_for(&TokenizerIdentity::of(&*tokenizer))?,
                 split_weights: None,
+                masked_lm: None,
                 tokenizer,
             })
         }
     }
 }
 
-/// The tokenizer of a Hugging Face folder; GPT-2's where there is none and the vocabulary is of its
-/// size.
+/// The tokenizer of a Hugging Face folder; where there is none, the built-in one of its model if the
+/// vocabulary is of that size.
 fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalError> {
     let folder = model.folder();
     match find_tokenizer(folder)? {
@@ -65,18 +67,27 @@ fn tokenizer_of(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalErro
         Some(FoundTokenizer::Definition(text)) => {
             Ok(Arc::new(JsonTokenizer::of_definition(&folder.join("tokenizer.json"), text)?))
         }
-        None => {
-            let gpt2 = Gpt2Tokenizer::new();
-            let vocab_size = model.config()?.vocab_size;
-            if !model.has_vocabulary_of(gpt2.vocab_size()) {
-                return Err(EvalError::UnknownTokenizer { path: folder.to_owned(), vocab_size });
-            }
-            warn!(
-                "{}: no tokenizer there; taking GPT-2's, whose vocabulary has the size of the \
-                 model's ({vocab_size})",
-                folder.display()
-            );
-            Ok(Arc::new(gpt2))
-        }
+        None => usual_tokenizer(model),
     }
+}
+
+/// The tokenizer that models of the kind usually have, for a folder that holds none.
+fn usual_tokenizer(model: &HuggingFaceModel) -> Result<Arc<dyn Tokenizer>, EvalError> {
+    let (tokenizer, whose): (Arc<dyn Tokenizer>, _) = match model.architecture() {
+        Architecture::Gpt2(_) => (Arc::new(Gpt2Tokenizer::new()), "GPT-2's"),
+        Architecture::Bert(_) | Architecture::BertChoice(_) => {
+            (Arc::new(BertTokenizer::new()), "BERT's uncased one")
+        }
+    };
+    let (vocab_size, usual) = (model.architecture().vocab_size(), tokenizer.vocab_size());
+    if !model.has_vocabulary_of(usual) {
+        let path = model.folder().to_owned();
+        return Err(EvalError::UnknownTokenizer { path, vocab_size, whose, usual });
+    }
+    warn!(
+        "{}: no tokenizer there; taking {whose}, whose vocabulary has the size of the model's \
+         ({vocab_size})",
+        model.folder().display()
+    );
+    Ok(tokenizer)
 }

@@ -14,14 +14,14 @@ use crate::micro_gpt2::path;
 
 /// The tensors of a file as `f32`, with their shapes.
 #[derive(Clone, Default)]
-pub(super) struct Tensors(pub(super) BTreeMap<String, (Vec<usize>, Vec<f32>)>);
+pub(crate) struct Tensors(pub(crate) BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
 impl Tensors {
-    pub(super) fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         Self::at(&path("bert_tiny", name))
     }
 
-    pub(super) fn at(path: &Path) -> Self {
+    pub(crate) fn at(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let values = file.iter().map(|(name, tensor)| {
@@ -35,19 +35,19 @@ impl Tensors {
         Self(values.collect())
     }
 
-    pub(super) fn floats(&self, name: &str) -> &[f32] {
+    pub(crate) fn floats(&self, name: &str) -> &[f32] {
         &self.0[name].1
     }
 
     /// Those whose names begin with `prefix`, without it.
-    pub(super) fn with_prefix(&self, prefix: &str) -> Self {
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Self {
         let own = self.0.iter().filter_map(|(name, tensor)| {
             Some((name.strip_prefix(prefix)?.to_owned(), tensor.clone()))
         });
         Self(own.collect())
     }
 
-    pub(super) fn write(&self, path: &Path) {
+    pub(crate) fn write(&self, path: &Path) {
         let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = self
             .0
             .iter()
@@ -64,7 +64,7 @@ impl Tensors {
 }
 
 /// A `config.json` of the reference's sizes.
-pub(super) fn config(arrangement: Arrangement) -> Value {
+pub(crate) fn config(arrangement: Arrangement) -> Value {
     json!({
         "model_type": match arrangement {
             Arrangement::PreNorm => "megatron-bert",
@@ -85,7 +85,7 @@ pub(super) fn config(arrangement: Arrangement) -> Value {
 }
 
 /// A folder of `tensors`, under the names of the class of `arrangement`.
-pub(super) fn write_folder(tensors: &Tensors, arrangement: Arrangement) -> TempDir {
+pub(crate) fn write_folder(tensors: &Tensors, arrangement: Arrangement) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.json"), config(arrangement).to_string()).unwrap();
     tensors.write(&folder.path().join("model.safetensors"));
@@ -94,18 +94,18 @@ pub(super) fn write_folder(tensors: &Tensors, arrangement: Arrangement) -> TempD
 
 /// The parameters that `tensors` are, under the names of the class of `arrangement`. The files are
 /// mapped and so may go.
-pub(super) fn opened(tensors: &Tensors, arrangement: Arrangement) -> HuggingFaceModel {
+pub(crate) fn opened(tensors: &Tensors, arrangement: Arrangement) -> HuggingFaceModel {
     let folder = write_folder(tensors, arrangement);
     HuggingFaceModel::open(folder.path()).unwrap()
 }
 
 /// The reference's initial weights, which serve both arrangements.
-pub(super) fn initial_weights() -> HuggingFaceModel {
+pub(crate) fn initial_weights() -> HuggingFaceModel {
     opened(&Tensors::read("model_megatron_names_hf.safetensors"), Arrangement::PreNorm)
 }
 
 /// What the reference's files of an arrangement begin with.
-pub(super) fn file_prefix(arrangement: Arrangement) -> &'static str {
+pub(crate) fn file_prefix(arrangement: Arrangement) -> &'static str {
     match arrangement {
         Arrangement::PreNorm => "b_preLN",
         Arrangement::PostNorm => "a_postLN",

@@ -43,15 +43,24 @@ fn scorer_s_mean_losses_are_those_of_training_without_dropout() {
             let mut scorer =
                 MaskedLmScorer::new(&config, source, size.try_into().unwrap()).unwrap();
             let scores = scorer.score(batch.clone()).unwrap();
-            assert_eq!((scores.masked_lm.targets, scores.order.targets), (masked, 4));
-            for ((name, expected), sum) in trained.parts().zip([scores.masked_lm, scores.order]) {
-                let mean = sum.total / sum.targets as f64;
+            assert_eq!(scores.len(), 4);
+            assert_eq!(scores.iter().map(|it| it.masked_lm.targets).sum::<u64>(), masked);
+            let masked_lm: f64 = scores.iter().map(|it| it.masked_lm.total).sum();
+            let order: f64 = scores.iter().map(|it| f64::from(it.order_loss)).sum();
+            let means = [masked_lm / masked as f64, order / 4.0];
+            for score in &scores {
+                // Of two classes the right one is the likelier where its loss is below ln 2.
+                let is_likelier = f64::from(score.order_loss) < std::f64::consts::LN_2;
+                assert_eq!(score.is_order_right, is_likelier, "{score:?}");
+            }
+            for ((name, expected), mean) in trained.parts().zip(means) {
                 assert!((mean - expected).abs() < 1e-5 * expected, "{name}: {mean}, {expected}");
             }
             let mut unmasked = batch.clone();
             unmasked.loss_weights.fill(0.0);
-            let none = scorer.score(unmasked).unwrap().masked_lm;
-            assert_eq!((none.total, none.targets), (0.0, 0));
+            for score in scorer.score(unmasked).unwrap() {
+                assert_eq!((score.masked_lm.total, score.masked_lm.targets), (0.0, 0));
+            }
         }
     }
 }

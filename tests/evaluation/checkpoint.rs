@@ -123,7 +123,7 @@ fn the_summary_of_a_plan_names_checkpoint_model_and_tasks() {
     let summary = run.plan(&run.path("run"), 8, 2).summary(&corpus::Silent).unwrap();
     assert_eq!(summary.step, Some(3));
     assert!(summary.checkpoint.ends_with("run/checkpoints/step-3"), "{summary:?}");
-    assert_eq!((summary.model.num_layers, summary.model.seq_length), (1, 32));
+    assert_eq!((summary.model.layers().num_layers, summary.model.seq_length()), (1, 32));
     assert_eq!(summary.parameters, summary.model.num_parameters(2) as u64);
     assert_eq!(summary.tasks.len(), 1);
     let json = serde_json::to_value(&summary).unwrap();

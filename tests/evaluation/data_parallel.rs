@@ -5,6 +5,7 @@ use std::fs;
 use corpus::Silent;
 use evaluation::lambada::Lambada;
 use evaluation::{EvalError, EvalPlan, EvaluatedModel, Protocol, Task};
+use training::architecture::Architecture;
 use training::inference::{Scorer, Window};
 use training::model::Gpt2Config;
 use training::parameters::{KeyedInit, ParameterSource};
@@ -136,7 +137,7 @@ fn no_more_copies_are_made_than_there_are_batches_for() {
 
 #[test]
 fn copies_that_do_not_fit_into_memory_are_refused_with_how_many_do() {
-    let config = narrow_gpt2(24);
+    let config = Architecture::Gpt2(narrow_gpt2(24));
     let weights = 4 * config.num_parameters(1) as u64;
     let plan = |dp| layout(1, (1, dp));
     plan(1).check_memory(&config, Some(2 * weights)).unwrap();

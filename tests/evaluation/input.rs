@@ -8,6 +8,7 @@ use evaluation::lambada::Lambada;
 use evaluation::wikitext103::WikiText103;
 use evaluation::{EvalConfig, EvalError, EvalPlan, Protocol, Task};
 use training::TrainError;
+use training::architecture::Architecture;
 use training::model::Gpt2Config;
 use training::parameters::{ParameterSource, ParameterSpec};
 
@@ -59,7 +60,7 @@ fn an_overlap_above_the_window_is_refused_with_the_allowed_values() {
 
 #[test]
 fn a_plan_that_does_not_fit_a_model_is_found_without_its_weights() {
-    let config = narrow_gpt2(64);
+    let config = Architecture::Gpt2(narrow_gpt2(64));
     assert!(plan(64, 1).check(&config).is_ok());
     let found = plan(65, 1).check(&config).unwrap_err();
     assert_eq!(message(&found), "overlap = 65 exceeds the model's seq_length; allowed: 1 to 64");

@@ -52,7 +52,9 @@ impl Watch {
 
 impl Observer for Watch {
     fn begin(&self, _stage: &str, _total: Option<u64>, unit: Unit) {
-        self.is_scoring.store(unit != Unit::Bytes, Ordering::SeqCst);
+        // Files are read and samples are made beforehand.
+        let is_scoring = matches!(unit, Unit::Windows | Unit::Examples | Unit::Samples);
+        self.is_scoring.store(is_scoring, Ordering::SeqCst);
     }
 
     fn advance(&self, amount: u64) {
@@ -121,7 +123,7 @@ impl Place {
 }
 
 /// The report without the time it took.
-fn numbers(report: &EvalReport) -> String {
+pub(super) fn numbers(report: &EvalReport) -> String {
     let mut report = report.clone();
     for result in &mut report.results {
         result.seconds = 0.0;

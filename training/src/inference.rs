@@ -9,11 +9,11 @@
 //! Only the positions that a caller scores go through the head, which is most of the work where
 //! windows overlap.
 
+mod copies;
 mod segments;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -22,9 +22,11 @@ use crate::error::TrainError;
 use crate::model::{Gpt2, Gpt2Config};
 use crate::parallel::{Rank, TokenScore};
 use crate::parameters::ParameterSource;
-use crate::rank_threads::{RankThreads, Serve};
+use crate::rank_threads::Serve;
 
-pub use self::segments::{ChoiceScorer, MaskedLmScorer, MaskedLmScores};
+use self::copies::Copies;
+pub use self::segments::{ChoiceScorer, MaskedLmScorer};
+pub use crate::objective::PairScore;
 
 /// Consecutive tokens of a text, of which some are scored as predictions from those before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,25 +40,11 @@ pub struct Window<'a> {
 /// Scores windows with a model that is split over rank threads.
 ///
 /// Dropping it ends the threads.
+#[derive(Debug)]
 pub struct Scorer {
     seq_length: usize,
     vocab_size: usize,
-    /// Copies that there may be.
-    most_copies: usize,
-    /// Makes another copy.
-    make_copy: Box<dyn Fn() -> Result<RankThreads<ScoringRank>, TrainError> + Send>,
-    /// The threads of each copy of the model.
-    copies: Vec<RankThreads<ScoringRank>>,
-}
-
-impl std::fmt::Debug for Scorer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Scorer")
-            .field("most_copies", &self.most_copies)
-            .field("copies", &self.copies)
-            .finish_non_exhaustive()
-    }
+    copies: Copies<ScoringRank>,
 }
 
 impl Scorer {
@@ -94,33 +82,24 @@ impl Scorer {
         S: ParameterSource + Send + 'static,
     {
         config.check_tensor_parallel(tensor_parallel_size.get())?;
-        let (source, model) = (Arc::new(source), config.clone());
-        let make_copy = Box::new(move || {
-            let (model, source) = (model.clone(), Arc::clone(&source));
-            RankThreads::start(tensor_parallel_size, move |rank: &Rank| {
-                let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
-                Ok(ScoringRank { model: Gpt2::init(&model, &*source, group, &device)? })
-            })
-        });
-        Ok(Self {
-            seq_length: config.seq_length,
-            vocab_size: config.vocab_size,
-            most_copies: copies.get(),
-            copies: vec![make_copy()?],
-            make_copy,
-        })
+        let model = config.clone();
+        let copies = Copies::start(tensor_parallel_size, copies, move |rank: &Rank| {
+            let (group, device) = (&rank.tensor_parallel, Device::<Cpu>::default());
+            Ok(ScoringRank { model: Gpt2::init(&model, &source, group, &device)? })
+        })?;
+        Ok(Self { seq_length: config.seq_length, vocab_size: config.vocab_size, copies })
     }
 
     /// Copies that there may be, which is how many batches are scored side by side.
     #[must_use]
     pub fn num_copies(&self) -> usize {
-        self.most_copies
+        self.copies.most()
     }
 
     /// Copies that there were batches for.
     #[must_use]
     pub fn num_copies_made(&self) -> usize {
-        self.copies.len()
+        self.copies.num_made()
     }
 
     /// Tokens that the model sees at most.
@@ -168,26 +147,16 @@ impl Scorer {
         &mut self,
         batches: &[impl AsRef<[Window<'a>]>],
     ) -> Result<Vec<Vec<Vec<TokenScore>>>, TrainError> {
-        let copies = self.most_copies;
-        assert!(batches.len() <= copies, "{} batches for {copies} copies", batches.len());
-        while self.copies.len() < batches.len() {
-            self.copies.push((self.make_copy)()?);
-        }
-        let mut is_asked = Vec::with_capacity(batches.len());
-        for (copy, windows) in batches.iter().enumerate() {
-            windows.as_ref().iter().for_each(|window| self.check(window));
-            let batch = Batch::new(windows.as_ref());
-            is_asked.push(!batch.rows.is_empty());
-            if !batch.rows.is_empty() {
-                self.copies[copy].send(batch);
-            }
-        }
-        let mut scores = Vec::with_capacity(batches.len());
-        for ((copy, windows), is_asked) in self.copies.iter_mut().zip(batches).zip(is_asked) {
-            let of_batch = if is_asked { copy.answer()? } else { Vec::new() };
-            scores.push(by_window(windows.as_ref(), &of_batch));
-        }
-        Ok(scores)
+        let request = |windows: &[Window<'_>]| {
+            windows.iter().for_each(|window| self.check(window));
+            let batch = Batch::new(windows);
+            (!batch.rows.is_empty()).then_some(batch)
+        };
+        let requests = batches.iter().map(|windows| request(windows.as_ref())).collect();
+        let scores = self.copies.ask(requests)?.into_iter().zip(batches);
+        Ok(scores
+            .map(|(scores, windows)| by_window(windows.as_ref(), &scores.unwrap_or_default()))
+            .collect())
     }
 
     fn check(&self, window: &Window<'_>) {

@@ -89,6 +89,18 @@ pub trait Scored<B: Backend>: Module<B> {
     fn score(&self, batch: &Batch) -> Vec<LossSum>;
 }
 
+/// What a masked language model made of one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PairScore {
+    /// The losses of its masked tokens.
+    pub masked_lm: LossSum,
+    /// The loss of the order of its segments, in nats.
+    pub order_loss: f32,
+    /// Whether the order is the more probable one of the two; of two alike, that which is not
+    /// swapped.
+    pub is_order_right: bool,
+}
+
 /// The share of the questions of a validation whose right answer was chosen, by name.
 pub(crate) const VALIDATION_ACCURACY: &str = "validation_accuracy";
 
@@ -295,13 +307,35 @@ impl<B: TpBackend> Scored<B> for Bert<B> {
 
     /// The loss of each masked token, and that of each sample's order.
     fn score(&self, batch: &Batch) -> Vec<LossSum> {
-        let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
-        let (scores, order) = self.scores(segment_inputs(batch, &self.devices()[0]), &masked);
-        // The position that stands in where nothing is masked is no target.
-        let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
-        let masked = scores.iter().take(count).map(|score| score.loss);
-        vec![LossSum::of(masked), LossSum::of(class_losses(order, &segments(batch).labels))]
+        let (losses, order) = masked_losses(self, batch);
+        vec![LossSum::of(losses), LossSum::of(class_losses(order, &segments(batch).labels))]
     }
+}
+
+/// The loss of each masked token of `batch`, row by row, and the logits of the order of each
+/// sample's segments, `[num_samples, 2]`.
+fn masked_losses<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> (Vec<f32>, Tensor<B, 2>) {
+    let masked = MaskedPositions::new(&batch.targets, &batch.loss_weights);
+    let (scores, order) = model.scores(segment_inputs(batch, &model.devices()[0]), &masked);
+    // The position that stands in where nothing is masked is no target.
+    let count = batch.loss_weights.iter().filter(|&&weight| weight != 0.0).count();
+    (scores.iter().take(count).map(|score| score.loss).collect(), order)
+}
+
+/// What `model` makes of each sample of `batch`.
+pub(crate) fn pair_scores<B: TpBackend>(model: &Bert<B>, batch: &Batch) -> Vec<PairScore> {
+    let (losses, order) = masked_losses(model, batch);
+    let labels = &segments(batch).labels;
+    let are_right = are_right(order.clone(), labels);
+    let orders = class_losses(order, labels).into_iter().zip(are_right);
+    let mut losses = losses.into_iter();
+    let samples = batch.loss_weights.chunks_exact(batch.seq_length);
+    let score = |(weights, (order_loss, is_order_right)): (&[f32], (f32, bool))| {
+        let masked = weights.iter().filter(|&&weight| weight != 0.0).count();
+        let masked_lm = LossSum::of(losses.by_ref().take(masked));
+        PairScore { masked_lm, order_loss, is_order_right }
+    };
+    samples.zip(orders).map(score).collect()
 }
 
 impl<B: TpBackend> Scored<B> for BertMultipleChoice<B> {

@@ -11,8 +11,8 @@ use super::Lambada;
 use crate::cloze::{self, ClozeExample, Question};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
+use crate::identity::ModelIdentity;
 use crate::items::ExampleScore;
-use crate::model::ModelIdentity;
 use crate::protocol::Protocol;
 
 /// Passages of the published test set, and bytes of all their texts.

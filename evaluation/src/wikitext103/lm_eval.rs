@@ -30,8 +30,9 @@ use crate::batches::Batches;
 use crate::config::EvalPlan;
 use crate::detokenizer::{self, detokenize, is_space};
 use crate::error::EvalError;
+use crate::identity::ModelIdentity;
 use crate::items::{Items, PageScore};
-use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::model::{EvaluatedModel, Stage};
 use crate::perplexity::unlimited_perplexity;
 use crate::report::{self, ScoringSettings, TaskResult};
 use crate::summary::TaskSummary;
@@ -268,7 +269,7 @@ impl RawText {
     }
 
     fn windows(&self, model: &ModelIdentity) -> Vec<Window<'_>> {
-        let rolling = |page| windows::rolling(page, model.config.seq_length);
+        let rolling = |page| windows::rolling(page, model.seq_length());
         self.pages.iter().flat_map(|page| rolling(&page.tokens)).collect()
     }
 

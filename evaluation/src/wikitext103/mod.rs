@@ -27,7 +27,8 @@ pub use test_text::TestText;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
-use crate::model::{EvaluatedModel, ModelIdentity};
+use crate::identity::ModelIdentity;
+use crate::model::EvaluatedModel;
 use crate::protocol::Protocol;
 use crate::report::TaskResult;
 use crate::summary::TaskSummary;

@@ -10,8 +10,8 @@ use super::form::Form;
 use crate::config::EvalPlan;
 use crate::detokenizer::{count_original_tokens, detokenize_marked};
 use crate::error::EvalError;
+use crate::identity::ModelIdentity;
 use crate::items::{ArticleScore, Items};
-use crate::model::ModelIdentity;
 use crate::perplexity::perplexity;
 use crate::test_file;
 use crate::windows::OverlapWindows;
@@ -82,8 +82,8 @@ impl TestText {
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<OverlapWindows<'_>, EvalError> {
-        plan.check_overlap(&model.config)?;
-        Ok(OverlapWindows::new(&self.tokens, model.config.seq_length, plan.overlap))
+        plan.check_overlap(&model.architecture)?;
+        Ok(OverlapWindows::new(&self.tokens, model.seq_length(), plan.overlap))
     }
 
     /// What each article had of the losses of `scores`, those of the windows in order; `None` where

@@ -20,22 +20,26 @@ impl EvalArgs {
                 another.display()
             )));
         }
+        self.check_checkpoints()?;
         if self.out.is_some() && self.out == self.items {
             bail!(Usage(anyhow!("--items: report and items cannot be one file: name another")));
         }
-        if let (Some(items), PartialScores::File { path, .. }) =
-            (&self.items, self.partial_scores())
-            && *items == path
-        {
-            bail!(Usage(anyhow!(
-                "--items {}: scores are kept there until the evaluation has ended: name another",
-                path.display()
-            )));
+        for model in 0..self.checkpoint.len() {
+            if let (Some(items), PartialScores::File { path, .. }) =
+                (&self.items, self.partial_scores(model))
+                && *items == path
+            {
+                bail!(Usage(anyhow!(
+                    "--items {}: scores are kept there until the evaluation has ended: name another",
+                    path.display()
+                )));
+            }
         }
         let is_lm_eval = matches!(self.protocol, ProtocolName::LmEval);
         let no_overlap = match self.task {
             TaskName::Lambada => Some("lambada has no windows that could overlap"),
             TaskName::Validation => Some("the sequences of validation do not overlap"),
+            TaskName::Race => Some("race has no windows that could overlap"),
             TaskName::Wikitext103 if is_lm_eval => {
                 Some("the windows of --protocol lm-eval are disjoint, as those of its tables are")
             }
@@ -44,27 +48,53 @@ impl EvalArgs {
         if let (Some(overlap), Some(problem)) = (self.overlap, no_overlap) {
             bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
         }
-        if matches!(self.task, TaskName::Validation) {
-            let problem = match &self.items {
-                _ if is_lm_eval => "--protocol lm-eval: the harness has no such task as validation",
-                Some(_) => {
-                    "--items: validation packs documents into sequences; none is scored alone"
-                }
-                None => return Ok(()),
-            };
-            bail!(Usage(anyhow!(problem)));
+        match self.task {
+            TaskName::Validation | TaskName::Race if is_lm_eval => {
+                let name = if let TaskName::Race = self.task { "race" } else { "validation" };
+                bail!(Usage(anyhow!(
+                    "--protocol lm-eval: {name} has the original's protocol alone"
+                )));
+            }
+            TaskName::Validation if self.items.is_some() => bail!(Usage(anyhow!(
+                "--items: validation packs documents into sequences; none is scored alone"
+            ))),
+            _ => self.check_split(),
         }
-        if let Some(split) = self.split {
+    }
+
+    /// Refuses a part that the task's data does not have.
+    fn check_split(&self) -> anyhow::Result<()> {
+        let Some(split) = self.split else { return Ok(()) };
+        let problem = match self.task {
+            TaskName::Validation if split.part().is_some() => return Ok(()),
+            TaskName::Race if split.of_race().is_some() => return Ok(()),
+            TaskName::Validation => "train, validation or test is needed",
+            TaskName::Race => "train, dev or test is needed",
+            _ => "only validation has a data folder that is divided, and race three splits",
+        };
+        bail!(Usage(anyhow!("--split {}: {problem}", split.name())))
+    }
+
+    /// Refuses several models where none can vote, and one that would have two votes.
+    fn check_checkpoints(&self) -> anyhow::Result<()> {
+        let [_, others @ ..] = &self.checkpoint[..] else { return Ok(()) };
+        if let (Some(other), false) = (others.first(), matches!(self.task, TaskName::Race)) {
             bail!(Usage(anyhow!(
-                "--split {}: only validation has a data folder that is divided",
-                split.name()
+                "--checkpoint {}: only for race several models can be given, which vote",
+                other.display()
             )));
+        }
+        for (place, path) in self.checkpoint.iter().enumerate() {
+            if self.checkpoint[..place].contains(path) {
+                bail!(Usage(anyhow!("--checkpoint {}: is given twice", path.display())));
+            }
         }
         Ok(())
     }
 
     /// Refuses flags of other tasks, and flags about how a model is scored where none is.
     fn check_flags_of_contamination(&self) -> anyhow::Result<()> {
+        self.check_checkpoints()?;
         let unfit = [
             (self.split.is_some(), "--split: a test set is not divided"),
             (
@@ -86,7 +116,7 @@ impl EvalArgs {
             ("--dp", self.dp),
         ];
         let given = flags.iter().find(|(_, value)| value.is_some());
-        match given.filter(|_| self.checkpoint.is_none()) {
+        match given.filter(|_| self.checkpoint.is_empty()) {
             None => Ok(()),
             Some((flag, _)) => {
                 bail!(Usage(anyhow!("{flag}: contamination scores no model without --checkpoint")))

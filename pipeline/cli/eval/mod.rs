@@ -12,12 +12,11 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, Args};
-use evaluation::{EvalConfig, EvalError, PartialScores};
-use training::data::Part;
+use evaluation::{EvalConfig, EvalError, PartialScores, ScoresOnDisk};
 
 use self::contamination::ContaminationArgs;
 use self::items::ItemsFile;
-use self::task::{ProtocolName, TaskName};
+use self::task::{ProtocolName, SplitName, TaskName};
 use self::work::Work;
 use crate::GlobalArgs;
 use crate::config::{self, Override, Resolved};
@@ -41,6 +40,13 @@ Examples:
   The loss on the documents that a run has held out, and on those that it never read:
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus
     pipeline eval --checkpoint runs/tiny --task validation --data data/corpus --split test
+  A BERT's perplexity of masked tokens on 3% of the documents:
+    pipeline eval --checkpoint runs/bert --task validation --data data/bert \
+        --set split_weights=97,3,0
+  A fine-tuned BERT on RACE; and the vote of two, with how each question was answered:
+    pipeline eval --checkpoint runs/race-1 --task race --data RACE --split dev
+    pipeline eval --checkpoint runs/race-1 --checkpoint runs/race-2 --task race --data RACE \
+        --items answers.jsonl
   To compare with lm-evaluation-harness's tables, and passage by passage:
     pipeline eval --checkpoint runs/tiny --task wikitext103 --data wiki.test.raw \\
         --protocol lm-eval
@@ -53,8 +59,8 @@ Examples:
 
 /// Score a checkpoint on a test set; every setting is printed beside the numbers.
 ///
-/// Scores are kept as they come, in OUT.partial, or without --out in eval-TASK-HASH.partial in the
-/// current folder. An evaluation that was stopped or killed leaves that file, and the same command
+/// Scores are kept as they come, in OUT.partial (of several checkpoints OUT.1.partial and so on), or
+/// without --out in eval-TASK-HASH.partial in the current folder. An evaluation that was stopped or killed leaves that file, and the same command
 /// goes on from there and ends with the same numbers; --tp, --dp, --threads, --limit and
 /// micro_batch_size may be other ones. The file is gone when the evaluation has ended. A full disk
 /// ends no evaluation: scores wait in memory until there is room.
@@ -63,19 +69,22 @@ Examples:
 #[command(group(ArgGroup::new("outputs").args(["out", "items"]).multiple(true)))]
 pub(crate) struct EvalArgs {
     /// Run folder (its newest whole checkpoint, also while it trains), its checkpoints folder, one
-    /// checkpoint, or a Hugging Face GPT-2 folder.
+    /// checkpoint, or a Hugging Face folder of a GPT-2 or a BERT.
     ///
+    /// For race it may be given several times: each model answers all questions, one model in memory
+    /// at a time, then they vote by the mean of their probabilities; the report tells which of them
+    /// has the median accuracy, by which with `--split dev` the model for the test is chosen.
     /// Contamination needs none; with one, it tells the score on what the corpus does not hold
     /// beside the full one.
     #[arg(long, value_name = "DIR")]
-    checkpoint: Option<PathBuf>,
+    checkpoint: Vec<PathBuf>,
 
     /// What to measure.
     #[arg(long, value_name = "TASK")]
     task: TaskName,
 
-    /// Test set: a file as its task says, or for validation a data folder or shard; for
-    /// contamination one or more.
+    /// Test set: a file as its task says, for validation a data folder or shard, for race its folder;
+    /// for contamination one or more.
     #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
     data: Vec<PathBuf>,
 
@@ -96,14 +105,15 @@ pub(crate) struct EvalArgs {
     overlap: Option<NonZeroUsize>,
 
     /// Which documents of the data folder to validate on: train, validation or test [default:
-    /// validation].
+    /// validation]; which questions of RACE: train, dev or test [default: test].
     ///
-    /// The folder is divided as the run was trained with; `--set split_weights=969,30,1` divides it
-    /// otherwise.
+    /// A data folder is divided as the run was trained with; `--set split_weights=969,30,1` divides
+    /// it otherwise, and `--set split_weights=97,3,0` holds out 3%, as the paper's BERTs do.
     #[arg(long, value_name = "PART")]
-    split: Option<Part>,
+    split: Option<SplitName>,
 
-    /// Score only the first N windows, examples or sequences; the result is marked as partial.
+    /// Score only the first N windows, examples, sequences or questions; the result is marked as
+    /// partial.
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<NonZeroUsize>,
 
@@ -125,7 +135,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Write what was found of each item there, as JSONL: an article, a page or a passage a line.
+    /// Write what was found of each item there, as JSONL: an article, a page, a passage or a question
+    /// a line.
     #[arg(long, value_name = "FILE")]
     items: Option<PathBuf>,
 
@@ -149,24 +160,7 @@ pub(crate) fn run(
     args.check_flags()?;
     let resolved = args.config(global)?;
     let written = ResolvedConfig::of(&resolved)?;
-    let plan = match &args.checkpoint {
-        None => None,
-        Some(checkpoint) => {
-            let tasks = args.data.iter();
-            let tasks =
-                tasks.map(|data| args.task.on(data.clone(), args.protocol.into(), args.split));
-            let mut plan = resolved.config.validate(checkpoint.clone(), tasks.collect())?;
-            plan.partial_scores = args.partial_scores();
-            Some(plan)
-        }
-    };
-    let work = match (args.task, plan) {
-        (TaskName::Contamination, scoring) => {
-            Work::Contamination(args.contamination.plan(args.data.clone())?, scoring)
-        }
-        (_, Some(plan)) => Work::Scoring(plan),
-        (_, None) => bail!(Usage(anyhow!("name the model to score with --checkpoint"))),
-    };
+    let work = args.work(&resolved.config)?;
     if args.dry_run {
         if let Some(path) = &args.out {
             ReportFile::check(path, args.overwrite)?;
@@ -198,7 +192,7 @@ pub(crate) fn run(
     let with_items = items.map_or(Ok(()), |file| file.finish(&report));
     printed.and(written).and(with_items)?;
     // Nor is anything to be scored again then.
-    scores.forget();
+    scores.into_iter().for_each(ScoresOnDisk::forget);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -211,12 +205,37 @@ fn failure(error: EvalError) -> anyhow::Error {
 }
 
 impl EvalArgs {
-    /// Where scores are kept until the evaluation has ended: beside the report, or in the current
-    /// folder.
-    fn partial_scores(&self) -> PartialScores {
+    /// What is asked for, with these settings.
+    fn work(&self, config: &EvalConfig) -> anyhow::Result<Work> {
+        let plan = |(model, checkpoint): (usize, &PathBuf)| {
+            let tasks = self.data.iter();
+            let tasks =
+                tasks.map(|data| self.task.on(data.clone(), self.protocol.into(), self.split));
+            let mut plan = config.clone().validate(checkpoint.clone(), tasks.collect())?;
+            plan.partial_scores = self.partial_scores(model);
+            Ok::<_, EvalError>(plan)
+        };
+        let plans = self.checkpoint.iter().enumerate().map(plan);
+        let mut plans = plans.collect::<Result<Vec<_>, _>>()?;
+        Ok(match (self.task, plans.len()) {
+            (TaskName::Contamination, _) => {
+                Work::Contamination(self.contamination.plan(self.data.clone())?, plans.pop())
+            }
+            (_, 0) => bail!(Usage(anyhow!("name the model to score with --checkpoint"))),
+            (_, 1) => Work::Scoring(plans.remove(0)),
+            _ => Work::Ensemble(plans),
+        })
+    }
+
+    /// Where the scores of a model, counted from 0, are kept until the evaluation has ended: beside
+    /// the report, or in the current folder.
+    fn partial_scores(&self, model: usize) -> PartialScores {
         match &self.out {
             Some(out) => {
                 let mut name = out.as_os_str().to_owned();
+                if self.checkpoint.len() > 1 {
+                    name.push(format!(".{}", model + 1));
+                }
                 name.push(".partial");
                 PartialScores::File { path: name.into(), replace: self.overwrite }
             }

@@ -1,9 +1,12 @@
 //! What `--task` and `--protocol` name.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::ValueEnum;
+use corpus::race::RaceSplit;
 use evaluation::lambada::{self, Lambada};
+use evaluation::race::{self, Race};
 use evaluation::validation::{self, Validation};
 use evaluation::wikitext103::{self, WikiText103};
 use evaluation::{Protocol, Task};
@@ -17,10 +20,67 @@ pub(super) enum TaskName {
     /// Guessing the last word of LAMBADA's passages, whole (`strict`) and by its last token; JSONL
     /// with a `text` in each line.
     Lambada,
-    /// Loss and perplexity on held-out documents of a data folder, as training measures them.
+    /// Loss and perplexity on held-out documents of a data folder, as training measures them: of a
+    /// BERT those of masked tokens, and of the order of segments.
     Validation,
+    /// Accuracy of a fine-tuned BERT on RACE's questions, of middle and high school and of both; the
+    /// folder that holds `train`, `dev` and `test`. Several checkpoints vote.
+    Race,
     /// Share of a test set's 8-grams that occur in a corpus; needs no checkpoint.
     Contamination,
+}
+
+/// A part of the data, as the command line names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SplitName {
+    Train,
+    /// Of a data folder.
+    Validation,
+    /// Of RACE.
+    Dev,
+    Test,
+}
+
+impl SplitName {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Dev => "dev",
+            Self::Test => "test",
+        }
+    }
+
+    /// The part of a data folder; none for RACE's own.
+    pub(super) fn part(self) -> Option<Part> {
+        match self {
+            Self::Train => Some(Part::Train),
+            Self::Validation => Some(Part::Validation),
+            Self::Dev => None,
+            Self::Test => Some(Part::Test),
+        }
+    }
+
+    /// The split of RACE; none for a data folder's own.
+    pub(super) fn of_race(self) -> Option<RaceSplit> {
+        match self {
+            Self::Train => Some(RaceSplit::Train),
+            Self::Validation => None,
+            Self::Dev => Some(RaceSplit::Dev),
+            Self::Test => Some(RaceSplit::Test),
+        }
+    }
+}
+
+impl FromStr for SplitName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Self::Train, Self::Validation, Self::Dev, Self::Test];
+        all.into_iter().find(|it| it.name() == name).ok_or_else(|| {
+            "train, validation or test is needed, or for race train, dev or test".to_owned()
+        })
+    }
 }
 
 /// A protocol, as the command line names it.
@@ -43,9 +103,9 @@ impl From<ProtocolName> for Protocol {
 }
 
 impl TaskName {
-    /// The task on the test set `data`, or on the documents `split` of it; for contamination, the
-    /// one that scores a test set of its form.
-    pub(super) fn on(self, data: PathBuf, protocol: Protocol, split: Option<Part>) -> Task {
+    /// The task on the test set `data`, or on the part `split` of it; for contamination, the one that
+    /// scores a test set of its form.
+    pub(super) fn on(self, data: PathBuf, protocol: Protocol, split: Option<SplitName>) -> Task {
         match self {
             Self::Wikitext103 => {
                 let name = wikitext103::NAME.to_owned();
@@ -60,7 +120,12 @@ impl TaskName {
             Self::Validation => Task::Validation(Validation {
                 name: validation::NAME.to_owned(),
                 data,
-                part: split.unwrap_or_default(),
+                part: split.and_then(SplitName::part).unwrap_or_default(),
+            }),
+            Self::Race => Task::Race(Race {
+                name: race::NAME.to_owned(),
+                data,
+                split: split.and_then(SplitName::of_race).unwrap_or(RaceSplit::Test),
             }),
         }
     }

@@ -2,7 +2,8 @@
 
 use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
 use evaluation::{
-    EvalError, EvalPlan, EvalReport, EvalSummary, ScoresOnDisk, evaluate_keeping_scores,
+    EvalError, EvalPlan, EvalReport, EvalSummary, ScoresOnDisk, evaluate_ensemble_keeping_scores,
+    evaluate_keeping_scores,
 };
 use serde::Serialize;
 
@@ -12,6 +13,8 @@ use crate::progress::Progress;
 pub(super) enum Work {
     /// It scores a model.
     Scoring(EvalPlan),
+    /// It has several models answer the same questions, and vote.
+    Ensemble(Vec<EvalPlan>),
     /// It looks for test sets in a corpus, and may score a model on what is not there.
     Contamination(ContaminationPlan, Option<EvalPlan>),
 }
@@ -23,26 +26,38 @@ pub(super) struct WorkSummary {
     contamination: Option<ContaminationSummary>,
     #[serde(flatten)]
     scoring: Option<EvalSummary>,
+    /// Of several models.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    models: Vec<EvalSummary>,
 }
 
 impl Work {
     /// What it would do, without doing it.
     pub(super) fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
-        let (contamination, scoring) = match self {
-            Self::Scoring(plan) => (None, Some(plan)),
-            Self::Contamination(plan, scoring) => (Some(plan.summary(progress)?), scoring.as_ref()),
+        let (contamination, scoring, models) = match self {
+            Self::Scoring(plan) => (None, Some(plan), &[][..]),
+            Self::Ensemble(plans) => (None, None, &plans[..]),
+            Self::Contamination(plan, scoring) => {
+                (Some(plan.summary(progress)?), scoring.as_ref(), &[][..])
+            }
         };
         let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
-        Ok(WorkSummary { contamination, scoring })
+        let models = models.iter().map(|plan| plan.summary(progress));
+        Ok(WorkSummary { contamination, scoring, models: models.collect::<Result<_, _>>()? })
     }
 
     /// Does it. Scores are to be forgotten when the report is written.
-    pub(super) fn run(&self, progress: &Progress) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
-        match self {
-            Self::Scoring(plan) => evaluate_keeping_scores(plan, progress),
+    pub(super) fn run(
+        &self,
+        progress: &Progress,
+    ) -> Result<(EvalReport, Vec<ScoresOnDisk>), EvalError> {
+        let (report, scores) = match self {
+            Self::Scoring(plan) => evaluate_keeping_scores(plan, progress)?,
+            Self::Ensemble(plans) => return evaluate_ensemble_keeping_scores(plans, progress),
             Self::Contamination(plan, scoring) => {
-                contamination::measure_keeping_scores(plan, scoring.as_ref(), progress)
+                contamination::measure_keeping_scores(plan, scoring.as_ref(), progress)?
             }
-        }
+        };
+        Ok((report, vec![scores]))
     }
 }

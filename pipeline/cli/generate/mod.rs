@@ -129,10 +129,11 @@ pub(crate) fn run(
         error => error.into(),
     })?;
     let model = ModelIdentity::new(&checkpoint)?;
+    let config = model.gpt2_for("generate")?;
     let request = args.request(&prompt, &model)?;
-    let plan = GenerationPlan::of(&request, &model, args.tp);
-    model.config.check_tensor_parallel(args.tp.get())?;
-    request.validate(&model.config, machine::memory_bytes())?;
+    let plan = GenerationPlan::of(&request, &model, config, args.tp);
+    config.check_tensor_parallel(args.tp.get())?;
+    request.validate(config, machine::memory_bytes())?;
     if args.dry_run {
         if global.json {
             output::json(&plan)?;
@@ -142,7 +143,7 @@ pub(crate) fn run(
         return Ok(ExitCode::SUCCESS);
     }
     info!("{}", plan.settings());
-    let mut generator = Generator::new(&model.config, checkpoint, args.tp)?;
+    let mut generator = Generator::new(config, checkpoint, args.tp)?;
 
     let mut printer = Printer::new(&prompt, &request, &*model.tokenizer, global.json);
     if !printer.is_on_a_terminal() {

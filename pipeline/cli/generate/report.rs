@@ -11,6 +11,7 @@ use serde::Serialize;
 use training::generation::{
     Continuation, Finish, GenerationRequest, GenerationSpeed, Sampling, TextStream,
 };
+use training::model::Gpt2Config;
 
 /// What is asked for, and the memory that it takes.
 #[derive(Debug, Serialize)]
@@ -44,14 +45,15 @@ impl GenerationPlan {
     pub(super) fn of(
         request: &GenerationRequest,
         model: &ModelIdentity,
+        config: &Gpt2Config,
         tensor_parallel_size: NonZeroUsize,
     ) -> Self {
-        let parameters = model.config.num_parameters(tensor_parallel_size.get()) as u64;
+        let parameters = config.num_parameters(tensor_parallel_size.get()) as u64;
         Self {
             checkpoint: model.checkpoint.clone(),
             step: model.step,
             parameters,
-            seq_length: model.config.seq_length,
+            seq_length: config.seq_length,
             prompt_tokens: request.prompt.len(),
             max_tokens: request.max_tokens.get(),
             num_samples: request.num_samples.get(),
@@ -61,7 +63,7 @@ impl GenerationPlan {
             cache: request.use_cache,
             bytes: GenerationBytes {
                 weights: parameters * size_of::<f32>() as u64,
-                cache: request.key_value_bytes(&model.config),
+                cache: request.key_value_bytes(config),
             },
         }
     }

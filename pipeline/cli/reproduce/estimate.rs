@@ -334,14 +334,15 @@ fn evaluation_flops_of(
 ) -> anyhow::Result<f64> {
     let tokenizer = tokenizer::open(&config.data.tokenizer)?;
     let model = size.gpt2().context("a test set is scored by a GPT-2")?;
-    let model = model.with_vocab_size(tokenizer.vocab_size());
-    let flops_per_token = Architecture::Gpt2(model.clone()).flops_per_token() / 3.0; // forward only
+    let architecture = Architecture::Gpt2(model.with_vocab_size(tokenizer.vocab_size()));
+    let flops_per_token = architecture.flops_per_token() / 3.0; // forward only
     let identity = ModelIdentity {
         checkpoint: PathBuf::new(),
         kind: CheckpointKind::Trained,
         step: None,
-        config: model,
+        architecture,
         split_weights: None,
+        masked_lm: None,
         tokenizer,
     };
     let task: Task = eval_task(file.task, name_of(file.task), file.path.clone());

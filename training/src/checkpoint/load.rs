@@ -21,7 +21,7 @@ use crate::TrainError;
 use crate::architecture::Architecture;
 use crate::checkpoint::CheckpointError;
 use crate::config::{DataConfig, ParallelConfig};
-use crate::data::SplitWeights;
+use crate::data::{MaskedLmConfig, SplitWeights};
 use crate::model::Gpt2Config;
 use crate::optim::Moments;
 use crate::parallel::ParallelDims;
@@ -306,6 +306,20 @@ impl Checkpoint {
         Ok(Some(config.data.split))
     }
 
+    /// How the run that wrote it masked its samples; `None` for another model than a BERT, and for
+    /// weights that came from another program.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration beside it cannot be read.
+    pub fn masked_lm(&self) -> Result<Option<MaskedLmConfig>, TrainError> {
+        if !self.has_training_state() {
+            return Ok(None);
+        }
+        let config: DividedBy = read_json(&self.folder.join(TRAIN_CONFIG))?;
+        Ok(config.data.masked_lm)
+    }
+
     /// The resolved configuration of the run that wrote it.
     ///
     /// # Errors
@@ -379,7 +393,7 @@ struct WrittenBy {
     parallel: ParallelConfig,
 }
 
-/// What a checkpoint's configuration says about the division of its data.
+/// What a checkpoint's configuration says about its data.
 #[derive(Deserialize)]
 struct DividedBy {
     data: DataConfig,

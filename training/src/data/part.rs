@@ -18,7 +18,7 @@ use super::input::DataInputs;
 use super::order::SampleOrder;
 use super::sampler::OrderedSamples;
 use super::samples::{Samples, SourceSamples};
-use super::sentence_pairs::{SentencePairs, SkippedDocuments};
+use super::sentence_pairs::{PairSample, SentencePairs, SkippedDocuments};
 use super::split::SplitWeights;
 use super::stream::TokenStream;
 use super::windows::Windows;
@@ -207,6 +207,19 @@ impl DataPart {
         self.samples.samples().read(sample, out)
     }
 
+    /// The pair of sentences `sample` with its masks, the same for every model.
+    ///
+    /// # Errors
+    ///
+    /// When the data cannot be read there.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such sample, or it is no pair.
+    pub fn pair(&self, sample: u64) -> Result<PairSample, TrainError> {
+        self.samples.pair(sample, sample)
+    }
+
     /// The pairs of sentences `samples` with their masks, the same for every model; every masked
     /// token and every label has the weight 1, so that losses add up over batches.
     ///
@@ -219,7 +232,7 @@ impl DataPart {
     /// When there are no such samples, none at all, or they are no pairs.
     pub fn pairs(&self, samples: Range<u64>) -> Result<Batch, TrainError> {
         let first = samples.start as usize;
-        let pairs = samples.map(|sample| self.samples.pair(sample, sample));
+        let pairs = samples.map(|sample| self.pair(sample));
         Ok(Batch::of_pairs(&pairs.collect::<Result<Vec<_>, _>>()?, first, 1, 1))
     }
 

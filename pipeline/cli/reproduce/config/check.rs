@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use corpus::tokenizer;
 use evaluation::{EvalConfig, wikitext103};
+use training::architecture::Architecture;
 use training::config::{BertSection, ModelConfig};
 
 use super::data::{ContaminationSection, DecontaminationSection};
@@ -52,7 +53,7 @@ impl ReproduceConfig {
     fn check_size(&self, size: &SizeSection) -> anyhow::Result<()> {
         self.train_config(size).summary()?;
         let Some(model) = size.gpt2() else { return Ok(()) };
-        let model = model.with_vocab_size(size.vocab_size());
+        let model = Architecture::Gpt2(model.with_vocab_size(size.vocab_size()));
         let task = eval_task(Task::WikiText103, wikitext103::NAME, PathBuf::new());
         let plan = self.eval.clone().validate(PathBuf::new(), vec![task])?;
         plan.check(&model)?;

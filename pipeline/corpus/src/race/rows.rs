@@ -26,6 +26,8 @@ pub struct RaceRow {
     pub tokens: Vec<u32>,
     /// Tokens of the first segment, `[CLS]` and `[SEP]` among them; the others are of the second.
     pub first_segment: usize,
+    /// Tokens of question and option beyond those that are read: their end.
+    pub question_tokens_cut: usize,
     /// Tokens of the article that found no room: its end.
     pub article_tokens_cut: usize,
 }
@@ -49,7 +51,8 @@ impl RaceRows {
     /// the article that is lost.
     #[must_use]
     pub fn row(&self, question: &[u32], article: &[u32]) -> RaceRow {
-        let question = &question[..question.len().min(self.max_question_tokens)];
+        let question_tokens_cut = question.len().saturating_sub(self.max_question_tokens);
+        let question = &question[..question.len() - question_tokens_cut];
         let first_segment = question.len() + 2;
         let room = self.seq_length.saturating_sub(first_segment + 1);
         let kept = &article[..article.len().min(room)];
@@ -59,7 +62,8 @@ impl RaceRows {
         tokens.push(self.sep);
         tokens.extend_from_slice(kept);
         tokens.push(self.sep);
-        RaceRow { tokens, first_segment, article_tokens_cut: article.len() - kept.len() }
+        let article_tokens_cut = article.len() - kept.len();
+        RaceRow { tokens, first_segment, question_tokens_cut, article_tokens_cut }
     }
 }
 

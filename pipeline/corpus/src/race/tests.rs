@@ -160,8 +160,10 @@ fn rows_keep_the_question_and_lose_the_end_of_the_article() {
     let row = rows.row(&[5; 9], &[7; 9]);
     assert_eq!(row.tokens, [1, 5, 5, 5, 5, 2, 7, 7, 7, 2]);
     assert_eq!((row.first_segment, row.article_tokens_cut), (6, 6));
+    assert_eq!(row.question_tokens_cut, 5);
     // A row that is just full loses nothing.
-    assert_eq!(rows.row(&[5; 4], &[7; 3]).article_tokens_cut, 0);
+    let full = rows.row(&[5; 4], &[7; 3]);
+    assert_eq!((full.question_tokens_cut, full.article_tokens_cut), (0, 0));
     let vocabulary = crate::tokenizer::open("bert").unwrap().masked_vocabulary().unwrap();
     let paper = RaceRows::new(&vocabulary, 512);
     assert_eq!((paper.cls, paper.sep, paper.max_question_tokens), (101, 102, 128));

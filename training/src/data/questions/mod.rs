@@ -133,6 +133,12 @@ impl Questions {
         self.encoded.tokens.len() as u64
     }
 
+    /// Tokens of a question with an option that are read at most.
+    #[must_use]
+    pub fn max_question_tokens(&self) -> usize {
+        self.rows.max_question_tokens
+    }
+
     /// The token that fills rows up.
     #[must_use]
     pub fn pad(&self) -> u32 {

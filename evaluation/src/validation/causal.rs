@@ -1,46 +1,26 @@
-//! Loss and perplexity on held-out documents of a data folder.
+//! Loss and perplexity of a model that predicts each token from those before it.
 //!
 //! All documents of a part are one stream of tokens, cut into sequences of the model's length, each
-//! token predicted once from those before it in its sequence: the samples of a training's own
-//! validation, whose loss this is where that takes all of them. A data folder is divided by the
-//! weights that the run was trained with, so that the documents are those that it held out.
-//!
-//! Attention and positions are not reset at the end of a document, and the token that ends it is
-//! predicted like any other, as in training.
+//! token predicted once from those before it in its sequence. Attention and positions are not reset
+//! at the end of a document, and the token that ends it is predicted like any other, as in training.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
-use corpus::{Observer, Silent, TokenizerIdentity, Unit};
+use corpus::{Observer, Silent, Unit};
 use serde::Serialize;
 use tracing::info;
-use training::data::{DataPart, Part, PartRequest, SampleForm, SplitWeights};
+use training::data::{DataPart, Part, SplitWeights};
 use training::inference::Window;
 
+use super::{Division, PASSES_AT_A_TIME, Validation};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
+use crate::identity::ModelIdentity;
 use crate::kept::TotalLoss;
-use crate::model::{EvaluatedModel, ModelIdentity, Stage};
+use crate::model::{EvaluatedModel, Stage};
 use crate::perplexity::{MAX_MEAN_LOSS, is_capped, perplexity};
 use crate::report::{self, ScoringSettings, TaskResult};
 use crate::summary::TaskSummary;
-
-/// What reports call the task.
-pub const NAME: &str = "validation";
-
-/// Forward passes of every copy of the model whose tokens are in memory together.
-const PASSES_AT_A_TIME: usize = 64;
-
-/// Loss on a part of a data folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Validation {
-    /// What the report calls the task.
-    pub name: String,
-    /// The data folder; or a shard, by its path without `.bin` or `.idx` or by either file.
-    pub data: PathBuf,
-    /// Which of its documents.
-    pub part: Part,
-}
 
 /// What the task found; the protocol is always `training`: that of a training's own validation.
 pub type Measured = report::Findings<Metrics, Counts, Settings>;
@@ -91,29 +71,23 @@ pub struct Settings {
     pub scoring: ScoringSettings,
 }
 
-/// The weights of a division, and who says so.
-struct Division {
-    weights: SplitWeights,
-    from: &'static str,
-}
-
 impl Validation {
-    /// Scores the part's sequences with `model`.
+    /// Scores the part's sequences with a GPT-2.
     ///
     /// # Errors
     ///
     /// When the data cannot be used or is not what it says, the model fails or gives a loss that is
     /// no number, or `observer` asks to stop.
-    pub fn run(
+    pub(super) fn run_causal(
         &self,
         model: &mut EvaluatedModel,
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<TaskResult, EvalError> {
         let start = Instant::now();
-        let part = self.open(&model.identity, plan)?;
+        let part = self.open(&model.identity, plan, &Silent)?;
         part.verify(observer)?;
-        let counts = self.counts(&part, &model.identity, plan);
+        let counts = self.causal_counts(&part, &model.identity, plan);
         info!(
             task = self.name,
             split = self.part.name(),
@@ -128,7 +102,7 @@ impl Validation {
             protocol: "training",
             metrics: Metrics::new(total_nll, counts.targets),
             counts,
-            settings: self.settings(&model.identity, plan),
+            settings: self.causal_settings(&model.identity, plan),
         };
         let token_perplexity = measured.metrics.perplexity;
         report::warn_if_worse_than_guessing(&self.name, token_perplexity, &model.identity);
@@ -141,18 +115,18 @@ impl Validation {
         })
     }
 
-    /// What [`run`](Self::run) would do. Reads no tokens.
+    /// What [`run_causal`](Self::run_causal) would do. Reads no tokens.
     ///
     /// # Errors
     ///
     /// When the data cannot be used.
-    pub fn summary(
+    pub(super) fn causal_summary(
         &self,
         model: &ModelIdentity,
         plan: &EvalPlan,
     ) -> Result<TaskSummary, EvalError> {
-        let part = self.open(model, plan)?;
-        let counts = self.counts(&part, model, plan);
+        let part = self.open(model, plan, &Silent)?;
+        let counts = self.causal_counts(&part, model, plan);
         let sequences = counts.sequences as usize;
         Ok(TaskSummary {
             task: self.name.clone(),
@@ -167,29 +141,8 @@ impl Validation {
         })
     }
 
-    /// What the data says of its content, and by which weights it is divided.
-    pub(crate) fn data_description(
-        &self,
-        model: &ModelIdentity,
-        plan: &EvalPlan,
-    ) -> Result<(String, SplitWeights), EvalError> {
-        Ok((self.open(model, plan)?.description(), Division::of(model, plan).weights))
-    }
-
-    fn open(&self, model: &ModelIdentity, plan: &EvalPlan) -> Result<DataPart, EvalError> {
-        let division = Division::of(model, plan);
-        let request = PartRequest {
-            part: self.part,
-            split: &division.weights,
-            form: SampleForm::Windows,
-            seq_length: model.config.seq_length,
-            tokenizer: &TokenizerIdentity::of(&*model.tokenizer),
-        };
-        Ok(DataPart::open(&self.data, &request, &Silent)?)
-    }
-
-    fn counts(&self, part: &DataPart, model: &ModelIdentity, plan: &EvalPlan) -> Counts {
-        let seq_length = model.config.seq_length as u64;
+    fn causal_counts(&self, part: &DataPart, model: &ModelIdentity, plan: &EvalPlan) -> Counts {
+        let seq_length = model.seq_length() as u64;
         let limit = plan.limit.map_or(u64::MAX, |limit| limit.get() as u64);
         let sequences = part.num_samples().min(limit);
         Counts {
@@ -213,7 +166,7 @@ impl Validation {
         plan: &EvalPlan,
         observer: &dyn Observer,
     ) -> Result<f64, EvalError> {
-        let seq_length = model.identity.config.seq_length;
+        let seq_length = model.identity.seq_length();
         let passes = PASSES_AT_A_TIME * plan.data_parallel_size.get();
         let at_a_time = passes * plan.micro_batch_size.get();
         let (mut total, mut tokens) = (0.0, Vec::new());
@@ -234,7 +187,7 @@ impl Validation {
         Ok(total)
     }
 
-    fn settings(&self, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
+    fn causal_settings(&self, model: &ModelIdentity, plan: &EvalPlan) -> Settings {
         let division = Division::of(model, plan);
         Settings {
             split: self.part,
@@ -250,16 +203,5 @@ impl Metrics {
     fn new(total_nll: f64, targets: u64) -> Self {
         let loss = total_nll / targets as f64;
         Self { loss, perplexity: perplexity(loss), capped: is_capped(loss), total_nll }
-    }
-}
-
-impl Division {
-    /// That of the plan, else that of the model's training, else the paper's.
-    fn of(model: &ModelIdentity, plan: &EvalPlan) -> Self {
-        match (&plan.split_weights, &model.split_weights) {
-            (Some(weights), _) => Self { weights: weights.clone(), from: "configuration" },
-            (None, Some(weights)) => Self { weights: weights.clone(), from: "checkpoint" },
-            (None, None) => Self { weights: SplitWeights::default(), from: "default" },
-        }
     }
 }
