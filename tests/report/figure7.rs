@@ -76,11 +76,7 @@ fn the_papers_outcome_holds_and_its_opposite_does_not() {
     let claims: Vec<_> = found.statements.iter().map(|statement| statement.claim).collect();
     assert_eq!(
         claims,
-        [
-            Claim::DeeperIsBetterPreNorm,
-            Claim::PreNormIsBetterWhenDeep,
-            Claim::PostNormGainsLess
-        ]
+        [Claim::DeeperIsBetterPreNorm, Claim::PreNormIsBetterWhenDeep, Claim::PostNormGainsLess]
     );
     // The runs that tell, the one that is to be better first.
     let names = |place: usize| {

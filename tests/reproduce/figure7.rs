@@ -87,9 +87,11 @@ fn both_arrangements_are_trained_at_both_depths_and_told_on_one_page() {
         let record = read_json(&dir.path(&format!("out/runs/{name}/run.json")));
         assert_eq!(record["config"]["model"]["bert"]["arrangement"], run["arrangement"]);
         // The curves are those of masked tokens, as the run has written them down.
-        let metrics = fs::read_to_string(dir.path(&format!("out/runs/{name}/metrics.jsonl"))).unwrap();
+        let metrics =
+            fs::read_to_string(dir.path(&format!("out/runs/{name}/metrics.jsonl"))).unwrap();
         let lines = crate::support::lines_of(&metrics);
-        let of = |key: &str| -> Vec<f64> { lines.iter().filter_map(|it| it[key].as_f64()).collect() };
+        let of =
+            |key: &str| -> Vec<f64> { lines.iter().filter_map(|it| it[key].as_f64()).collect() };
         let curve = |curve: &str, key: &str| -> Vec<f64> {
             let points = run.pointer(curve).unwrap().as_array().unwrap();
             points.iter().map(|point| point[key].as_f64().unwrap()).collect()
@@ -149,7 +151,10 @@ fn what_the_experiment_has_no_use_for_is_refused() {
         ("--set data.decontamination.article={}", "[data.decontamination] is of no use"),
         ("--set size.0.paper=\"355M\"", "paper is a row of Table 3"),
         ("--set size.1.model.bert.num_layers=1", "have the same arrangement and num_layers"),
-        ("--set size.1.model.bert.hidden_size=16", "differ in more than arrangement and num_layers"),
+        (
+            "--set size.1.model.bert.hidden_size=16",
+            "differ in more than arrangement and num_layers",
+        ),
         ("--set data.tokenizer=gpt2", "bert"),
     ] {
         pipeline_in(&dir, &format!("{LINE} {arguments}")).refused(2, message);
@@ -158,7 +163,8 @@ fn what_the_experiment_has_no_use_for_is_refused() {
     let without = figure().replace("[train.validation]\ninterval_steps = 2\nbatches = 1\n", "");
     dir.write("figure.toml", without);
     pipeline_in(&dir, LINE).refused(2, "[train.validation] is not given");
-    let gpt2 = size("pre-norm", 1).replace("bert", "gpt2").replace("arrangement = \"pre-norm\"\n", "");
+    let gpt2 =
+        size("pre-norm", 1).replace("bert", "gpt2").replace("arrangement = \"pre-norm\"\n", "");
     dir.write("figure.toml", format!("{HEAD}{gpt2}"));
     pipeline_in(&dir, LINE).refused(2, "[size.model.gpt2] is no model of the experiment figure7");
     dir.write("figure.toml", figure().replace("\"figure7\"", "\"table3\""));

@@ -1,5 +1,6 @@
 //! What each part does, in a few words: the same before the work and during it.
 
+use corpus::race::RaceSplit;
 use indicatif::HumanCount;
 
 use super::config::Experiment;
@@ -23,7 +24,9 @@ impl Parts<'_> {
             }
             Part::Corpus => match self.config.experiment {
                 Experiment::Table3 => "dedup, with the test sets kept out".to_owned(),
-                Experiment::Figure7 => "dedup, a sequence for each sentence".to_owned(),
+                Experiment::Figure7 | Experiment::Race => {
+                    "dedup, a sequence for each sentence".to_owned()
+                }
             },
             Part::Contamination => {
                 format!("n-grams of {} words of the test sets in the corpus", self.ngram_words())
@@ -51,6 +54,24 @@ impl Parts<'_> {
                     None => String::new(),
                 }
             }
+            Part::FineTune { size, .. } => {
+                let Some(race) = &self.inputs.race else {
+                    return "RACE, which is not given".into();
+                };
+                let questions = race.split(RaceSplit::Train).questions;
+                let size = &self.config.sizes[size];
+                let planned = self.config.planned_fine_tune_config(size, questions);
+                let steps = planned.and_then(|it| it.summary().ok()).map_or(0, |it| it.train_steps);
+                let [questions, steps] = [questions, steps].map(HumanCount);
+                format!("{questions} questions, {steps} steps")
+            }
+            Part::Race { split, .. } => match &self.inputs.race {
+                Some(race) => {
+                    let questions = HumanCount(race.split(split).questions);
+                    format!("{questions} questions ({})", race.path.display())
+                }
+                None => "RACE, which is not given".to_owned(),
+            },
             Part::Page => format!("{REPORT_FILE}, {}, {}", self.csv_file(), self.page_file()),
         }
     }

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use corpus::race::RaceSplit;
 use corpus::{Observer, machine, tokenizer};
 use evaluation::{CheckpointKind, ModelIdentity, Task};
 use indicatif::{HumanBytes, HumanCount};
@@ -258,19 +259,51 @@ impl SizeEstimate {
         for file in &inputs.test_files {
             evaluation_flops += evaluation_flops_of(config, size, file)?;
         }
+        let race = RaceEstimate::of(config, size, inputs)?;
+        let training_flops = training_flops + race.fine_tuning_flops;
+        evaluation_flops += race.scoring_flops;
+        let bytes_per_rank = plan.bytes_per_rank.total.max(race.bytes_per_rank);
         let seconds = (training_flops + evaluation_flops) / flops_per_second;
         Ok(Self {
             name: size.name.clone(),
             parameters: plan.parameters,
             ranks,
-            bytes_per_rank: plan.bytes_per_rank.total,
-            bytes: plan.bytes_per_rank.total.saturating_mul(ranks),
+            bytes_per_rank,
+            bytes: bytes_per_rank.saturating_mul(ranks),
             tokens: plan.tokens_total,
             epochs: plan.epochs,
             training_flops,
             evaluation_flops,
             days_at_least: seconds / SECONDS_PER_DAY,
             done,
+        })
+    }
+}
+
+/// What fine-tuning a size from every seed takes, and having each answer `dev` and `test`.
+#[derive(Debug, Default)]
+struct RaceEstimate {
+    fine_tuning_flops: f64,
+    scoring_flops: f64,
+    /// Memory of one rank while it is fine-tuned.
+    bytes_per_rank: u64,
+}
+
+impl RaceEstimate {
+    /// Nothing where nothing is fine-tuned, or RACE is not given.
+    fn of(config: &ReproduceConfig, size: &SizeSection, inputs: &Inputs) -> anyhow::Result<Self> {
+        let Some(race) = &inputs.race else { return Ok(Self::default()) };
+        let questions = |split| race.split(split).questions;
+        let train = config.planned_fine_tune_config(size, questions(RaceSplit::Train));
+        let Some(train) = train else { return Ok(Self::default()) };
+        let plan = train.summary().with_context(|| format!("[finetune] of size {}", size.name))?;
+        let seeds = config.seeds().len() as f64;
+        let of_question = plan.model_flops_per_step / train.batch.global_batch_size.get() as f64;
+        let scored = questions(RaceSplit::Dev) + questions(RaceSplit::Test);
+        Ok(Self {
+            fine_tuning_flops: seeds * plan.model_flops_per_step * plan.train_steps as f64,
+            scoring_flops: seeds * scored as f64 * of_question / 3.0, // forward only
+            bytes_per_rank: plan.bytes_per_rank.total,
         })
     }
 }
@@ -364,7 +397,9 @@ fn checkpoints_of(config: &ReproduceConfig, size: &SizeEstimate) -> u64 {
         None => saved,
     };
     let forever = checkpoint.keep_every.map_or(0, |every| steps / every.get());
-    (kept + forever + 1)
+    // A fine-tuning keeps its last one, and may be writing another.
+    let finetuned = 2 * config.seeds().len() as u64;
+    (kept + forever + 1 + finetuned)
         .saturating_mul(size.parameters.saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER))
 }
 

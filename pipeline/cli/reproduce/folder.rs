@@ -7,6 +7,8 @@
 //! OUT/contamination.json  overlap of the test sets with the corpus before and after
 //! OUT/runs/SIZE/          a training run
 //! OUT/eval/SIZE.TASK.json a score
+//! OUT/finetuned/SIZE/seed-N/  a fine-tuning run
+//! OUT/race/SIZE/seed-N.SPLIT.json, .items.jsonl   its score on RACE, and what it answered
 //! OUT/report.json, EXPERIMENT.csv, EXPERIMENT.html   the result
 //! OUT/.aside-text, .aside-data   those of before, until it is known whether trainings still hold
 //! ```
@@ -119,7 +121,7 @@ pub(super) fn check(
 /// Why a folder without a journal is refused, and what can be done.
 fn stranger(path: &Path) -> anyhow::Error {
     let shown = path.display();
-    let own = [DATA, TEXT, "runs", "eval", CONTAMINATION_FILE, REPORT_FILE];
+    let own = [DATA, TEXT, "runs", "eval", "finetuned", "race", CONTAMINATION_FILE, REPORT_FILE];
     let own: Vec<_> = own.into_iter().filter(|name| path.join(name).exists()).collect();
     // One of these names alone may be anybody's.
     if own.len() < 2 {

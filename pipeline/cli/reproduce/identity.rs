@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
+use corpus::race::RaceSplit;
 use serde_json::{Value, json};
+use training::TrainConfig;
 
 use super::depends::{Depends, Input, hash};
 use super::inputs::TextInput;
@@ -25,6 +27,17 @@ const FREE: [&str; 7] = [
     "/data/repeat",
 ];
 
+/// What of a training changes its result.
+fn what_counts(config: &TrainConfig) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(config)?;
+    for free in FREE {
+        if let Some(value) = value.pointer_mut(free) {
+            *value = Value::Null;
+        }
+    }
+    Ok(value)
+}
+
 impl Parts<'_> {
     /// What a part's fingerprint depends on beside its own settings.
     fn needs(&self, part: Part, journal: &Journal) -> Vec<Part> {
@@ -34,6 +47,8 @@ impl Parts<'_> {
             Part::Corpus => text.into_iter().collect(),
             Part::Contamination => text.into_iter().chain([Part::Corpus]).collect(),
             Part::Train(_) => vec![Part::Corpus],
+            Part::FineTune { size, .. } => vec![Part::Train(size)],
+            Part::Race { size, seed, .. } => vec![Part::FineTune { size, seed }],
             // A test set that was made of the text is the text's.
             Part::Eval(size, task) => {
                 let text = text.filter(|_| self.inputs.test_file(task).is_none());
@@ -86,7 +101,7 @@ impl Parts<'_> {
     ) -> anyhow::Result<Option<String>> {
         let Some(fingerprint) = self.fingerprint(need, journal)? else { return Ok(None) };
         let Some(entry) = journal.done(&self.key(need), &fingerprint) else {
-            return Ok(matches!(need, Part::Eval(..)).then_some(fingerprint));
+            return Ok(matches!(need, Part::Eval(..) | Part::Race { .. }).then_some(fingerprint));
         };
         let content = entry.content.as_ref();
         Ok(match (part, need) {
@@ -104,7 +119,9 @@ impl Parts<'_> {
                 let settings = self.own(need)?.settings;
                 Some(hash(&json!([content, entry.result, settings])))
             }
-            (Part::Page, Part::Train(_)) => Some(hash(&json!([content, fingerprint]))),
+            (Part::Page, Part::Train(_) | Part::FineTune { .. }) => {
+                Some(hash(&json!([content, fingerprint])))
+            }
             _ => content.cloned().or(Some(fingerprint)),
         })
     }
@@ -139,15 +156,15 @@ impl Parts<'_> {
             }
             Part::Train(size) => {
                 let size = &config.sizes[size];
-                let mut value = serde_json::to_value(config.train_config(size))?;
-                for free in FREE {
-                    if let Some(value) = value.pointer_mut(free) {
-                        *value = Value::Null;
-                    }
-                }
-                let model = value.as_object_mut().and_then(|train| train.remove("model"));
-                json!({"train": value, "size": {&size.name: {"model": model}}})
+                let mut train = what_counts(&config.train_config(size))?;
+                let model = train.as_object_mut().and_then(|train| train.remove("model"));
+                json!({"train": train, "size": {&size.name: {"model": model}}})
             }
+            Part::FineTune { size, seed } => {
+                let tuned = config.fine_tune_config(&config.sizes[size], self.seed(seed));
+                json!({"finetune": tuned.as_ref().map(what_counts).transpose()?})
+            }
+            Part::Race { .. } => json!({"eval": {"limit": config.eval.limit}}),
             Part::Eval(_, task) => json!({"eval": {
                 "limit": config.eval.limit,
                 "overlap": (task == Task::WikiText103).then_some(config.eval.overlap),
@@ -175,11 +192,23 @@ impl Parts<'_> {
             let content = hash(&json!([text.root(), listing]));
             inputs.insert("text".to_owned(), Input { name: root.to_string(), content });
         }
+        let splits: &[RaceSplit] = match part {
+            Part::FineTune { .. } => &[RaceSplit::Train, RaceSplit::Dev],
+            Part::Race { split: RaceSplit::Dev, .. } => &[RaceSplit::Dev],
+            Part::Race { .. } => &[RaceSplit::Test],
+            _ => &[],
+        };
+        if let (Some(race), false) = (&self.inputs.race, splits.is_empty()) {
+            let name = race.path.display().to_string();
+            let content = splits.iter().map(|&split| race.split(split).fingerprint.as_str());
+            let content = content.collect::<Vec<_>>().join(" ");
+            inputs.insert("race".to_owned(), Input { name, content });
+        }
         for &task in self.config.experiment.tasks() {
             let reads = match part {
                 Part::Text | Part::Corpus | Part::Contamination => true,
                 Part::Eval(_, of) => of == task,
-                Part::Train(_) | Part::Page => false,
+                _ => false,
             };
             if !reads {
                 continue;

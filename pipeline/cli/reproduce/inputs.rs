@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use corpus::race::{RaceLevel, RaceSet, RaceSplit};
 use corpus::reader::Sources;
 use corpus::{FileSummary, Observer};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::ReproduceConfig;
+use super::config::{Experiment, ReproduceConfig};
 use super::parts::name_of;
 use super::report::table3::Task;
 use crate::exit::Usage;
@@ -27,6 +28,8 @@ pub(super) struct Inputs {
     pub(super) listing: Option<String>,
     /// The test sets that the user named, in the paper's order.
     pub(super) test_files: Vec<TestFile>,
+    /// RACE, where the experiment is of it and it is given.
+    pub(super) race: Option<RaceInput>,
     /// What is lacking, as flags with what they want.
     pub(super) missing: Vec<String>,
 }
@@ -38,6 +41,49 @@ pub(super) enum TextInput {
     Documents { root: TextRoot, request: TextRequest },
     /// The folder below which the sources of the corpus lie.
     Corpus { folder: PathBuf },
+}
+
+/// The folder of RACE.
+#[derive(Debug)]
+pub(super) struct RaceInput {
+    pub(super) path: PathBuf,
+    /// Those of [`RaceSplit::ALL`], in its order.
+    splits: [RaceSplitInput; 3],
+}
+
+/// What a split of RACE holds.
+#[derive(Debug)]
+pub(super) struct RaceSplitInput {
+    /// Hash of all that is read.
+    pub(super) fingerprint: String,
+    pub(super) questions: u64,
+}
+
+impl RaceInput {
+    /// Reads the articles of all splits.
+    ///
+    /// # Errors
+    ///
+    /// Where one is lacking or not in RACE's form.
+    fn read(path: &Path, observer: &dyn Observer) -> anyhow::Result<Self> {
+        let [train, dev, test] = RaceSplit::ALL.map(|split| {
+            let set = RaceSet::read(path, split, &RaceLevel::ALL, observer)?;
+            let questions = set.num_questions() as u64;
+            anyhow::Ok(RaceSplitInput { fingerprint: set.fingerprint(), questions })
+        });
+        let splits = [train.context("--race")?, dev.context("--race")?, test.context("--race")?];
+        Ok(Self { path: path.to_owned(), splits })
+    }
+
+    /// What `split` holds.
+    pub(super) fn split(&self, split: RaceSplit) -> &RaceSplitInput {
+        let [train, dev, test] = &self.splits;
+        match split {
+            RaceSplit::Train => train,
+            RaceSplit::Dev => dev,
+            RaceSplit::Test => test,
+        }
+    }
 }
 
 /// A test set that the user named.
@@ -68,6 +114,7 @@ impl Inputs {
         config: &ReproduceConfig,
         text: Option<&Path>,
         test_files: [(Task, Option<&Path>); 2],
+        race: Option<&Path>,
         observer: &dyn Observer,
     ) -> anyhow::Result<Self> {
         let mut missing = Vec::new();
@@ -123,6 +170,19 @@ impl Inputs {
             let lacking = lacking.filter(|(task, _)| tasks.contains(task) && !is_given(*task));
             missing.extend(lacking.map(|(_, flag)| flag.to_owned()));
         }
+        let race = match (config.experiment, race) {
+            (Experiment::Race, Some(path)) => Some(RaceInput::read(path, observer)?),
+            (Experiment::Race, None) => {
+                missing.push("--race DIR, RACE's folder with train, dev and test in it".to_owned());
+                None
+            }
+            (_, None) => None,
+            (other, Some(path)) => bail!(Usage(anyhow!(
+                "--race {}: the experiment {} fine-tunes nothing; leave the flag out",
+                path.display(),
+                other.name()
+            ))),
+        };
         let mut found = Vec::new();
         for (task, path) in test_files {
             let Some(path) = path else { continue };
@@ -131,7 +191,7 @@ impl Inputs {
             found.push(TestFile { task, path: path.to_owned(), digest });
         }
         let listing = text.as_ref().map(|text| text.listing(config)).transpose()?;
-        Ok(Self { tasks, text, listing, test_files: found, missing })
+        Ok(Self { tasks, text, listing, test_files: found, race, missing })
     }
 
     /// The test set of `task` that the user named.
@@ -158,7 +218,9 @@ impl Inputs {
     pub(super) fn check_apart(&self, out: &Path) -> anyhow::Result<()> {
         let text = self.text.as_ref().map(TextInput::root);
         let test_files = self.test_files.iter().map(|file| (flag(file.task), file.path.as_path()));
-        for (flag, path) in text.map(|path| ("--text", path)).into_iter().chain(test_files) {
+        let race = self.race.as_ref().map(|race| ("--race", race.path.as_path()));
+        let text = text.map(|path| ("--text", path));
+        for (flag, path) in text.into_iter().chain(race).chain(test_files) {
             if let (Ok(input), Ok(out)) = (path.canonicalize(), out.canonicalize())
                 && input.starts_with(&out)
             {

@@ -12,7 +12,7 @@ use anyhow::anyhow;
 use training::checkpoint::CHECKPOINTS;
 
 use super::journal::{Journal, State};
-use super::parts::{Part, Parts, run_of};
+use super::parts::{Part, Parts};
 use super::report::numerals::duration;
 use crate::exit::Usage;
 
@@ -52,11 +52,11 @@ impl Parts<'_> {
 
     /// Whether a training has left something that has a price.
     pub(super) fn has_trained(&self, part: Part, journal: &Journal) -> bool {
-        let Part::Train(size) = part else { return false };
+        let Some(run) = self.run_folder(part) else { return false };
         if journal.entry(&self.key(part)).is_none() {
             return false;
         }
-        let checkpoints = self.out.join(run_of(self.size(size))).join(CHECKPOINTS);
+        let checkpoints = self.out.join(run).join(CHECKPOINTS);
         let Ok(entries) = fs::read_dir(checkpoints) else { return false };
         let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
         names.into_iter().any(|name| name.to_string_lossy().starts_with("step-"))

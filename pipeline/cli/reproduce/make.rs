@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use corpus::race::RaceSplit;
 use corpus::{CorpusError, DataFolder, Existing};
 use curation::{CurationError, curate};
 use evaluation::contamination::{ContaminationPlan, measure};
+use evaluation::race::{self, Race};
 use evaluation::{PartialScores, evaluate_keeping_scores};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,11 +17,11 @@ use tracing::{info, warn};
 use training::checkpoint::{Checkpoint, CheckpointError, Manifest};
 use training::error::NonFinite;
 use training::metrics::METRICS_FILE;
-use training::{RunOptions, TrainError, TrainPlan, train};
+use training::{RunOptions, TrainConfig, TrainError, TrainPlan, train};
 
 use super::config::Experiment;
 use super::depends::hash;
-use super::inputs::{TEXT_FILES, TextInput};
+use super::inputs::{RaceInput, TEXT_FILES, TextInput};
 use super::journal::Made;
 use super::outputs::OutputFile;
 use super::parts::{
@@ -44,6 +46,8 @@ impl Work<'_> {
             Part::Contamination => self.contamination(),
             Part::Train(size) => self.train(size),
             Part::Eval(size, task) => self.eval(size, task),
+            Part::FineTune { size, seed } => self.fine_tune(size, seed),
+            Part::Race { size, seed, split } => self.race_score(size, seed, split),
             Part::Page => self.page(),
         }
     }
@@ -127,20 +131,44 @@ impl Work<'_> {
         Ok(Done::With(Made { result, files, content: Some(content) }))
     }
 
-    /// Trains a size, from its newest checkpoint on where it has one.
+    /// Pre-trains a size.
     fn train(&self, size: usize) -> anyhow::Result<Done> {
         let config = self.parts.config.train_config(&self.parts.config.sizes[size]);
-        let (part, run) = (Part::Train(size), run_of(self.parts.size(size)));
+        let options = RunOptions::new(self.out(DATA), self.run_path(Part::Train(size))?);
+        self.run_training(Part::Train(size), config, options)
+    }
+
+    /// Fine-tunes a size from a seed.
+    fn fine_tune(&self, size: usize, seed: usize) -> anyhow::Result<Done> {
+        let part = Part::FineTune { size, seed };
+        let section = &self.parts.config.sizes[size];
+        let config = self.parts.config.fine_tune_config(section, self.parts.seed(seed));
+        let config = config.context("nothing is fine-tuned in this experiment")?;
+        let options = RunOptions {
+            init_from: Some(self.run_path(Part::Train(size))?),
+            ..RunOptions::new(self.race()?.path.clone(), self.run_path(part)?)
+        };
+        self.run_training(part, config, options)
+    }
+
+    /// Trains, from the newest checkpoint on where there is one.
+    fn run_training(
+        &self,
+        part: Part,
+        config: TrainConfig,
+        options: RunOptions,
+    ) -> anyhow::Result<Done> {
+        let run = self.parts.run_folder(part).context("the part is no training")?;
         let options = RunOptions {
             command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-            ..RunOptions::new(self.out(DATA), self.out(&run))
+            ..options
         };
         let plan = config.validate_observed(options, self.progress);
         let plan = plan.context("cannot start training")?;
         let epochs = plan.summary().epochs;
         let report = match train(&plan, self.progress) {
             Err(TrainError::NonFinite { step, found, .. }) if self.may_diverge() => {
-                return self.diverged(size, &plan, step, found);
+                return self.diverged(part, &plan, step, found);
             }
             Err(error) if is_unusable(&error) => {
                 let what = format!("{} cannot go on: {}", self.parts.label(part), cause_of(&error));
@@ -185,12 +213,12 @@ impl Work<'_> {
     /// What a training came to that has lost its numbers in step `step`: its curve up to there.
     fn diverged(
         &self,
-        size: usize,
+        part: Part,
         plan: &TrainPlan,
         step: u64,
         found: NonFinite,
     ) -> anyhow::Result<Done> {
-        warn!("{} diverges: step {step}: {found}", self.parts.label(Part::Train(size)));
+        warn!("{} diverges: step {step}: {found}", self.parts.label(part));
         let tokens = (step - 1) * plan.tokens_per_step();
         let result = json!({
             "diverged_at": step,
@@ -203,7 +231,7 @@ impl Work<'_> {
             "data_parallel_size": plan.parallel.data,
             "parameters": plan.architecture.num_parameters_without_padding(),
         });
-        let run = run_of(self.parts.size(size));
+        let run = self.parts.run_folder(part).context("the part is no training")?;
         let files = vec![self.output(&format!("{run}/{METRICS_FILE}"))?];
         Ok(Done::With(Made { result, files, content: None }))
     }
@@ -231,6 +259,31 @@ impl Work<'_> {
         Ok(Done::With(Made { result, files, content: None }))
     }
 
+    /// Has what was fine-tuned answer the questions of a split, from what an earlier call has asked
+    /// on.
+    fn race_score(&self, size: usize, seed: usize, split: RaceSplit) -> anyhow::Result<Done> {
+        let [score, items, scores] = self.parts.race_files(size, seed, split);
+        create_parent(&self.out(&score))?;
+        let (name, data) = (race::NAME.to_owned(), self.race()?.path.clone());
+        let task = evaluation::Task::Race(Race { name, data, split });
+        let run = self.run_path(Part::FineTune { size, seed })?;
+        let mut plan = self.parts.config.eval.clone().validate(run, vec![task])?;
+        // What lies there is this very part's.
+        plan.partial_scores = PartialScores::File { path: self.out(&scores), replace: true };
+        let (report, scores) =
+            evaluate_keeping_scores(&plan, self.progress).context("cannot evaluate")?;
+        let result = report.results.first().context("the evaluation has no result")?;
+        let answers = result.items.as_ref().context("the evaluation has no answers")?;
+        let mut lines = Vec::new();
+        answers.write_jsonl(&mut lines).context("cannot write the answers")?;
+        output::file(&self.out(&items), &lines)?;
+        let result = serde_json::to_value(result)?;
+        write_json(&self.out(&score), &report)?;
+        scores.forget();
+        let files = vec![self.output(&score)?, self.output(&items)?];
+        Ok(Done::With(Made { result, files, content: None }))
+    }
+
     /// Puts everything together, beside the paper's.
     fn page(&self) -> anyhow::Result<Done> {
         let report = facts::report(&self.parts, &self.journal, self.name, &self.done_now)?;
@@ -247,6 +300,16 @@ impl Work<'_> {
     /// A file that a part has written, as it is.
     fn output(&self, path: &str) -> Result<OutputFile, CorpusError> {
         OutputFile::of(self.parts.out, path, self.progress)
+    }
+
+    /// The folder of a training.
+    fn run_path(&self, part: Part) -> anyhow::Result<PathBuf> {
+        Ok(self.out(&self.parts.run_folder(part).context("the part is no training")?))
+    }
+
+    /// RACE, which is there by now.
+    fn race(&self) -> anyhow::Result<&RaceInput> {
+        self.parts.inputs.race.as_ref().context("RACE is not given")
     }
 
     /// A path in the reproduction's folder.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use corpus::race::RaceSplit;
 
 use super::config::ReproduceConfig;
 use super::inputs::{Inputs, TestSet};
@@ -33,6 +34,10 @@ pub(super) enum Part {
     Train(usize),
     /// Scoring a size on a test set.
     Eval(usize, Task),
+    /// Fine-tuning a size on RACE. Seeds are counted as in the configuration, too.
+    FineTune { size: usize, seed: usize },
+    /// Having what was fine-tuned so answer the questions of a split.
+    Race { size: usize, seed: usize, split: RaceSplit },
     /// Making the result of all of it.
     Page,
 }
@@ -41,7 +46,10 @@ impl Part {
     /// The size that is trained or scored.
     pub(super) fn size(self) -> Option<usize> {
         match self {
-            Self::Train(size) | Self::Eval(size, _) => Some(size),
+            Self::Train(size)
+            | Self::Eval(size, _)
+            | Self::FineTune { size, .. }
+            | Self::Race { size, .. } => Some(size),
             Self::Text | Self::Corpus | Self::Contamination | Self::Page => None,
         }
     }
@@ -72,6 +80,11 @@ impl Parts<'_> {
         for size in 0..self.config.sizes.len() {
             parts.push(Part::Train(size));
             parts.extend(tasks.iter().map(|&task| Part::Eval(size, task)));
+            for seed in 0..self.config.seeds().len() {
+                parts.push(Part::FineTune { size, seed });
+                let splits = [RaceSplit::Dev, RaceSplit::Test];
+                parts.extend(splits.map(|split| Part::Race { size, seed, split }));
+            }
         }
         parts.push(Part::Page);
         parts
@@ -108,6 +121,12 @@ impl Parts<'_> {
             Part::Contamination => "contamination".to_owned(),
             Part::Train(size) => format!("train.{}", self.size(size)),
             Part::Eval(size, task) => format!("eval.{}.{}", self.size(size), name_of(task)),
+            Part::FineTune { size, seed } => {
+                format!("finetune.{}.{}", self.size(size), self.seed(seed))
+            }
+            Part::Race { size, seed, split } => {
+                format!("race.{}.{}.{split}", self.size(size), self.seed(seed))
+            }
             Part::Page => "page".to_owned(),
         }
     }
@@ -117,8 +136,38 @@ impl Parts<'_> {
         match part {
             Part::Train(size) => format!("train {}", self.size(size)),
             Part::Eval(size, task) => format!("eval {} {}", self.size(size), name_of(task)),
+            Part::FineTune { size, seed } => {
+                format!("fine-tune {}, seed {}", self.size(size), self.seed(seed))
+            }
+            Part::Race { size, seed, split } => {
+                format!("race {}, seed {}, {split}", self.size(size), self.seed(seed))
+            }
             part => self.key(part),
         }
+    }
+
+    /// The run folder of a training, relative to the reproduction's; `None` for other parts.
+    pub(super) fn run_folder(&self, part: Part) -> Option<String> {
+        match part {
+            Part::Train(size) => Some(run_of(self.size(size))),
+            Part::FineTune { size, seed } => {
+                Some(format!("finetuned/{}/seed-{}", self.size(size), self.seed(seed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The files of a score on RACE, relative to the reproduction's folder: the result, what was
+    /// answered to each question, and where that lies until all is answered.
+    pub(super) fn race_files(&self, size: usize, seed: usize, split: RaceSplit) -> [String; 3] {
+        let (size, seed) = (self.size(size), self.seed(seed));
+        let file = |kind| format!("race/{size}/seed-{seed}.{split}.{kind}");
+        ["json", "items.jsonl", "partial"].map(file)
+    }
+
+    /// A seed of the fine-tunings.
+    pub(super) fn seed(&self, seed: usize) -> u64 {
+        self.config.seeds()[seed]
     }
 
     /// The file with the result as a table: `table3.csv`.
@@ -145,7 +194,8 @@ impl Parts<'_> {
                 vec![DATA.to_owned(), format!(".{DATA}.stages"), format!(".{DATA}.partial")]
             }
             Part::Contamination => vec![CONTAMINATION_FILE.to_owned()],
-            Part::Train(size) => vec![run_of(self.size(size))],
+            Part::Train(_) | Part::FineTune { .. } => self.run_folder(part).into_iter().collect(),
+            Part::Race { size, seed, split } => self.race_files(size, seed, split).to_vec(),
             Part::Eval(size, task) => {
                 let size = self.size(size);
                 vec![score_of(size, task), scores_of(size, task)]

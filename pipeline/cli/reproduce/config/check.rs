@@ -65,7 +65,7 @@ impl ReproduceConfig {
     fn check_sections(&self) -> anyhow::Result<()> {
         let wanted = match self.experiment {
             Experiment::Table3 => "gpt2",
-            Experiment::Figure7 => "bert",
+            Experiment::Figure7 | Experiment::Race => "bert",
         };
         for SizeSection { name, model, .. } in &self.sizes {
             let found = match model {
@@ -80,30 +80,81 @@ impl ReproduceConfig {
                 )));
             }
         }
+        if self.finetune.is_some() && self.experiment != Experiment::Race {
+            bail!(Usage(anyhow!(
+                "[finetune] is of no use in the experiment {}: leave it out",
+                self.experiment.name()
+            )));
+        }
         match self.experiment {
             Experiment::Table3 => Ok(()),
-            Experiment::Figure7 => self.check_figure7(),
+            Experiment::Figure7 => {
+                self.check_without_test_sets().and_then(|()| self.check_figure7())
+            }
+            Experiment::Race => self.check_without_test_sets().and_then(|()| self.check_race()),
         }
     }
 
-    /// Without test sets nothing is kept out of the corpus, measured in it, or scored; runs are told
-    /// apart by arrangement and depth.
-    fn check_figure7(&self) -> anyhow::Result<()> {
-        let ranks = self.eval.tensor_parallel_size; // --tp sets it for all experiments
+    /// Without test sets nothing is kept out of the corpus or measured in it, and no text is scored.
+    fn check_without_test_sets(&self) -> anyhow::Result<()> {
+        let alike = match self.experiment {
+            // Scored are questions, in no windows.
+            Experiment::Race => EvalConfig {
+                overlap: EvalConfig::default().overlap,
+                split_weights: None,
+                ..self.eval.clone()
+            },
+            // --tp sets it for all experiments.
+            _ => EvalConfig {
+                tensor_parallel_size: self.eval.tensor_parallel_size,
+                ..Default::default()
+            },
+        };
         let unused = [
             (
                 "data.decontamination",
                 self.data.decontamination != DecontaminationSection::default(),
             ),
             ("contamination", self.contamination != ContaminationSection::default()),
-            ("eval", self.eval != EvalConfig { tensor_parallel_size: ranks, ..Default::default() }),
+            ("eval", self.eval != alike),
         ];
         if let Some((section, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
             bail!(Usage(anyhow!(
-                "[{section}] is of no use in the experiment figure7, which scores its models on no \
-                 test set: leave it out"
+                "[{section}] is of no use in the experiment {}, which scores its models on no text: \
+                 leave it out, or what of it is given",
+                self.experiment.name()
             )));
         }
+        Ok(())
+    }
+
+    /// Every size is fine-tuned, once from each seed.
+    fn check_race(&self) -> anyhow::Result<()> {
+        let Some(finetune) = &self.finetune else {
+            bail!(Usage(anyhow!(
+                "[finetune] is not given: the experiment race fine-tunes what it has pre-trained"
+            )));
+        };
+        if finetune.seeds.is_empty() {
+            bail!(Usage(anyhow!("finetune.seeds = []: give one at least; the paper has five")));
+        }
+        let mut seen = HashSet::new();
+        if let Some(seed) = finetune.seeds.iter().find(|seed| !seen.insert(**seed)) {
+            bail!(Usage(anyhow!(
+                "finetune.seeds: {seed} is there twice, and gives the same model each time"
+            )));
+        }
+        for size in &self.sizes {
+            let any = 1_000; // what is wrong does not depend on how many questions there are
+            if let Some(planned) = self.planned_fine_tune_config(size, any) {
+                planned.summary().context("[finetune]")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs are told apart by arrangement and depth.
+    fn check_figure7(&self) -> anyhow::Result<()> {
         if self.train.validation.is_none() {
             bail!(Usage(anyhow!(
                 "[train.validation] is not given: figure 7 compares losses on held-out documents"

@@ -28,6 +28,7 @@
 
 mod check;
 mod data;
+mod finetune;
 mod train;
 
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use training::config::{BertSection, Gpt2Section, ModelConfig};
 
 use self::data::{ContaminationSection, DataSection};
+use self::finetune::FineTuneSection;
 use self::train::TrainSection;
 use super::report::table3::Task;
 use crate::machine_text;
@@ -64,6 +66,9 @@ pub(super) struct ReproduceConfig {
     /// `[[size]]`: the models; of one size but in another arrangement, too.
     #[serde(rename = "size")]
     pub(super) sizes: Vec<SizeSection>,
+    /// `[finetune]`: how every size is fine-tuned on RACE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) finetune: Option<FineTuneSection>,
     /// `[eval]`: how every size is evaluated.
     #[serde(default)]
     pub(super) eval: EvalConfig,
@@ -80,6 +85,8 @@ pub(super) enum Experiment {
     Table3,
     /// Figure 7: BERT in both arrangements of norms and residuals, at several depths.
     Figure7,
+    /// RACE (table 5): BERT, fine-tuned from several seeds.
+    Race,
 }
 
 /// `[text]`: text that is on the machine anyway, or a folder of the user's.
@@ -130,6 +137,7 @@ impl Experiment {
         match self {
             Self::Table3 => "table3",
             Self::Figure7 => "figure7",
+            Self::Race => "race",
         }
     }
 
@@ -137,7 +145,7 @@ impl Experiment {
     pub(super) fn tasks(self) -> &'static [Task] {
         match self {
             Self::Table3 => &[Task::WikiText103, Task::Lambada],
-            Self::Figure7 => &[],
+            Self::Figure7 | Self::Race => &[],
         }
     }
 
@@ -145,7 +153,7 @@ impl Experiment {
     fn model_family(self) -> ModelFamily {
         match self {
             Self::Table3 => ModelFamily::Gpt2,
-            Self::Figure7 => ModelFamily::Bert,
+            Self::Figure7 | Self::Race => ModelFamily::Bert,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a reproduction found, gathered from what its parts left.
 
 mod figure7;
+mod race;
 mod runs;
 mod table3;
 
@@ -17,6 +18,7 @@ use super::inputs::TextInput;
 use super::journal::{Journal, State};
 use super::parts::{Part, Parts};
 use super::report::figure7::Figure7Report;
+use super::report::race::RaceReport;
 use super::report::table3::Table3Report;
 use super::report::{Curation, Dropped, Ground, Machine, PartState, Report, Text, TextKind, utc};
 use crate::doctor;
@@ -41,6 +43,9 @@ pub(super) fn report(
         Experiment::Figure7 => {
             Report::Figure7(Box::new(Figure7Report::of(figure7::gather(parts, journal, ground)?)))
         }
+        Experiment::Race => {
+            Report::Race(Box::new(RaceReport::of(race::gather(parts, journal, ground)?)))
+        }
     })
 }
 
@@ -53,6 +58,7 @@ pub(super) fn read(experiment: Experiment, json: &[u8]) -> serde_json::Result<Re
     Ok(match experiment {
         Experiment::Table3 => Report::Table3(serde_json::from_slice(json)?),
         Experiment::Figure7 => Report::Figure7(serde_json::from_slice(json)?),
+        Experiment::Race => Report::Race(serde_json::from_slice(json)?),
     })
 }
 

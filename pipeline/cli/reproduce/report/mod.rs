@@ -19,6 +19,7 @@ mod ground;
 mod model;
 pub(crate) mod numerals;
 mod page;
+pub(crate) mod race;
 pub(crate) mod table3;
 mod words;
 
@@ -30,6 +31,7 @@ pub(crate) use ground::{Curation, Dropped, Ground, Machine, Part, PartState, Tex
 pub(crate) use model::{ModelShape, Training};
 
 use self::figure7::Figure7Report;
+use self::race::RaceReport;
 use self::table3::Table3Report;
 
 /// The report of an experiment.
@@ -40,6 +42,8 @@ pub(crate) enum Report {
     Table3(Box<Table3Report>),
     /// BERT by arrangement and depth.
     Figure7(Box<Figure7Report>),
+    /// BERT fine-tuned on RACE.
+    Race(Box<RaceReport>),
 }
 
 impl Report {
@@ -48,6 +52,7 @@ impl Report {
         match self {
             Self::Table3(report) => report.table(layout),
             Self::Figure7(report) => report.table(layout),
+            Self::Race(report) => report.table(layout),
         }
     }
 
@@ -56,6 +61,7 @@ impl Report {
         match self {
             Self::Table3(report) => report.csv(),
             Self::Figure7(report) => report.csv(),
+            Self::Race(report) => report.csv(),
         }
     }
 
@@ -64,6 +70,7 @@ impl Report {
         match self {
             Self::Table3(report) => report.page(),
             Self::Figure7(report) => report.page(),
+            Self::Race(report) => report.page(),
         }
     }
 }
