@@ -9,6 +9,7 @@ mod doctor;
 mod eval;
 mod eval_stopped;
 mod generate;
+mod race;
 mod signals;
 mod train;
 

@@ -12,6 +12,7 @@ mod lambada;
 mod lm_eval;
 mod masked_lm;
 mod published;
+pub(crate) mod race;
 mod resume;
 mod summary;
 mod validation;

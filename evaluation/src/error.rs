@@ -391,7 +391,8 @@ impl EvalError {
                     "a gpt2 is measured by wikitext103, lambada and validation, and goes on with text"
                 }
                 Architecture::Bert(_) => {
-                    "a bert is measured by validation or, once fine-tuned, by race"
+                    "a bert is measured by validation or, once fine-tuned on RACE (`pipeline train` \
+                     with [finetune.race]), by race"
                 }
                 Architecture::BertChoice(_) => {
                     "a bert that was fine-tuned to choose among answers is measured by race"

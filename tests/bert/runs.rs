@@ -260,8 +260,8 @@ fn gpt2_s_tasks_and_its_section_of_the_configuration_refuse_a_bert() {
     let shown = pipeline_in(&DATA, &format!("checkpoint show {} --json", path.display()));
     assert_eq!(shown.success().json()["model"]["bert"]["arrangement"], "pre-norm");
     let line = format!("generate --checkpoint {} --prompt a", path.display());
-    let told = "generate is nothing for a bert: a bert is measured by validation or, once fine-tuned, \
-                by race";
+    let told = "generate is nothing for a bert: a bert is measured by validation or, once fine-tuned on \
+                RACE";
     pipeline_in(&DATA, &line).refused(2, told);
     let config = config(Arrangement::PreNorm, |_| {});
     let mut value = toml::Value::try_from(&config).unwrap();

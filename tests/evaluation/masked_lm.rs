@@ -315,8 +315,8 @@ fn tasks_of_another_model_are_refused_with_what_measures_it() {
     });
     for (tasks, name) in [(vec![lambada], "lambada"), (vec![task(&text)], "made")] {
         let told = format!(
-            "{name} is nothing for a bert: a bert is measured by validation or, once fine-tuned, by \
-             race"
+            "{name} is nothing for a bert: a bert is measured by validation or, once fine-tuned on \
+             RACE"
         );
         refused(&EvalPlan { tasks, ..run.plan() }, &told);
     }
