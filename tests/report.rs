@@ -17,5 +17,6 @@ mod figure7;
 mod markup;
 mod numbers;
 mod page;
+mod race;
 mod sample;
 mod verdicts;

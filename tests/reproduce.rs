@@ -6,6 +6,7 @@ mod figure7;
 mod limits;
 mod losses;
 mod outputs;
+mod race;
 mod resume;
 mod road;
 

@@ -30,7 +30,7 @@ fn every_shipped_experiment_is_valid() {
         }
         count += 1;
     }
-    assert_eq!(count, 5);
+    assert_eq!(count, 6);
 }
 
 #[test]
@@ -40,8 +40,10 @@ fn a_mistake_is_told_with_its_line_or_its_flag() {
     dir.write("micro.toml", MICRO.replace("max_bytes", "max_byte"));
     pipeline_in(&dir, LINE).refused(2, &format!("micro.toml:{line}: unknown key `max_byte`"));
     dir.write("micro.toml", MICRO.replace("\"table3\"", "\"table4\""));
-    pipeline_in(&dir, LINE)
-        .refused(2, "micro.toml:1: unknown choice `table4`, expected one of `table3`, `figure7`");
+    pipeline_in(&dir, LINE).refused(
+        2,
+        "micro.toml:1: unknown choice `table4`, expected one of `table3`, `figure7`, `race`",
+    );
     dir.write("micro.toml", MICRO);
     for (set, message) in [
         ("train.model=1", "unknown key `model`"),
