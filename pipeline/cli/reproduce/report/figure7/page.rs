@@ -129,7 +129,7 @@ type Line = (&'static str, fn(&Run) -> String);
 
 fn models(runs: &[Run]) -> Table {
     const LINES: &[Line] = &[
-        ("arrangement", |it| it.arrangement.title().to_owned()),
+        ("arrangement", |it| it.arrangement.name().to_owned()),
         ("layers", |it| it.model.num_layers.to_string()),
         ("hidden size", |it| grouped(it.model.hidden_size as u64)),
         ("attention heads", |it| it.model.num_attention_heads.to_string()),
