@@ -52,6 +52,10 @@ impl ReproduceConfig {
     /// A size can be trained, and evaluated once it is.
     fn check_size(&self, size: &SizeSection) -> anyhow::Result<()> {
         self.train_config(size).summary()?;
+        let any = 1_000; // what is wrong does not depend on how many questions there are
+        if let Some(tuned) = self.planned_fine_tune_config(size, any) {
+            tuned.summary().context("[finetune]")?;
+        }
         let Some(model) = size.gpt2() else { return Ok(()) };
         let model = Architecture::Gpt2(model.with_vocab_size(size.vocab_size()));
         let task = eval_task(Task::WikiText103, wikitext103::NAME, PathBuf::new());
@@ -143,12 +147,6 @@ impl ReproduceConfig {
             bail!(Usage(anyhow!(
                 "finetune.seeds: {seed} is there twice, and gives the same model each time"
             )));
-        }
-        for size in &self.sizes {
-            let any = 1_000; // what is wrong does not depend on how many questions there are
-            if let Some(planned) = self.planned_fine_tune_config(size, any) {
-                planned.summary().context("[finetune]")?;
-            }
         }
         Ok(())
     }
