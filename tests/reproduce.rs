@@ -117,6 +117,18 @@ fn micro() -> Dir {
     dir
 }
 
+/// [`micro`] with documents of sentences, of which pairs can be made.
+fn sentences() -> Dir {
+    let dir = micro();
+    for document in 0..24 {
+        let passages = (0..12).map(|part| passage(100 * document + part));
+        let text = passages.collect::<Vec<_>>().join(" ");
+        let path = format!("text/crate-{document:02}/README.md");
+        dir.write(&path, format!("# Document {document}\n\n{text}\n"));
+    }
+    dir
+}
+
 /// Writes a corpus of sources, not all of whose records are fit to be read, and `sources.toml`, by
 /// which it is reproduced. Returns the command line.
 fn write_sources(dir: &Dir) -> &'static str {

@@ -166,7 +166,7 @@ fn the_page_draws_four_curves_twice_and_escapes_names() {
     let is_series = |it: &&str| it.contains("series");
     let classes = elements(&pieces).filter_map(|(_, it)| it.get("class").map(String::as_str));
     let series = classes.filter(is_series).count();
-    assert_eq!(series, 4 * 2 + 4, "lines and marks of losses, lines of gradient norms");
+    assert_eq!(series, 4 * 3 + 4 * 2, "of losses lines, marks and names, of norms lines and names");
     let text = text_of(&pieces);
     for part in ["(a) post-norm, the original BERT", "so it is here", "figure 7", "90.0"] {
         assert!(text.contains(part), "{part}: {text}");

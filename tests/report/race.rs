@@ -89,7 +89,7 @@ fn better_than_chance_is_what_lies_two_standard_errors_of_guessing_above_it() {
     let report = RaceReport::of(found(vec![model("tiny", 5_000_000)]));
     let verdict = &report.verdicts[0];
     assert_eq!((verdict.median_beats_chance, verdict.ensemble_beats_chance), (false, true));
-    let told = "33.0% of 100 test questions right by the median of 3 seeds, 35.0% by their ensemble; \
+    let told = "33.00% of 100 test questions right by the median of 3 seeds, 35.00% by their ensemble; \
                 the ensemble better than, the median NOT better than the 25% of chance.";
     assert!(cells(&report).contains(told), "{}", cells(&report));
     assert!(text_of(&markup::read(&report.page())).contains(told));

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{content, kept, micro};
+use super::{content, kept, sentences};
 use crate::support::{Dir, pipeline_in, read_json};
 
 /// What of the configuration is not a model.
@@ -64,7 +64,7 @@ fn figure() -> String {
 }
 
 fn folder() -> Dir {
-    let dir = micro();
+    let dir = sentences();
     dir.write("figure.toml", figure());
     dir
 }
@@ -155,7 +155,7 @@ fn what_the_experiment_has_no_use_for_is_refused() {
             "--set size.1.model.bert.hidden_size=16",
             "differ in more than arrangement and num_layers",
         ),
-        ("--set data.tokenizer=gpt2", "bert"),
+        ("--set data.tokenizer=gpt2", "data.tokenizer: "),
     ] {
         pipeline_in(&dir, &format!("{LINE} {arguments}")).refused(2, message);
         assert!(!dir.path("out").exists(), "{arguments}");

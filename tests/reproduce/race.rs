@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{content, kept, micro};
+use super::{content, kept, sentences};
 use crate::fine_tuning::article;
 use crate::support::{Dir, lines_of, pipeline_in, read_json};
 
@@ -68,7 +68,7 @@ const LINE: &str = "reproduce --config race.toml --text text --race RACE --out o
 const ARTICLES: [(&str, usize); 3] = [("train", 4), ("dev", 6), ("test", 8)];
 
 fn folder() -> Dir {
-    let dir = micro();
+    let dir = sentences();
     for (split, articles) in ARTICLES {
         for number in 0..articles {
             let level = ["middle", "high"][number % 2];

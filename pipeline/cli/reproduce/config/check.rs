@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use corpus::reader::ModelFamily;
 use corpus::tokenizer;
 use evaluation::{EvalConfig, wikitext103};
 use training::architecture::Architecture;
@@ -33,6 +34,9 @@ impl ReproduceConfig {
         }
         self.contamination.check()?;
         let vocabulary = tokenizer::open(&self.data.tokenizer).context("data.tokenizer")?;
+        if self.experiment.model_family() == ModelFamily::Bert {
+            vocabulary.masked_vocabulary().context("data.tokenizer")?;
+        }
         let vocabulary = NonZeroUsize::new(vocabulary.vocab_size());
         // What is wrong with it does not depend on where the text and the test sets lie.
         let test_sets = self.experiment.tasks().iter().map(|_| PathBuf::new());
