@@ -112,8 +112,8 @@ pub(crate) struct TrainArgs {
     )]
     resume: String,
 
-    /// Go on though the sections schedule or optimizer differ from the run's so far; the change is
-    /// logged and kept in OUT/run.json.
+    /// Go on though the sections schedule or optimizer, or finetune.race, differ from the run's so
+    /// far; the change is logged and kept in OUT/run.json.
     #[arg(long)]
     override_schedule: bool,
 

@@ -4,6 +4,7 @@ use std::fs;
 
 use corpus::Silent;
 use training::data::WeightedPath;
+use training::fine_tuning::FineTuneConfig;
 use training::plan::RunOptions;
 use training::train;
 
@@ -53,4 +54,23 @@ fn run_goes_on_with_the_questions_it_began_with_alone() {
     // Where they lie, and what is validated on, is another matter.
     dir.write("moved/dev/high/1.txt", article("dev", 500).to_string());
     assert_eq!(go_on("moved").unwrap().steps, 6);
+}
+
+#[test]
+fn another_number_of_epochs_is_another_schedule() {
+    let (_folder, [out]) = runs(["run"]);
+    run(&out, config(|_| {}));
+    let longer = |override_schedule| {
+        let config = config(|config| {
+            let FineTuneConfig::Race(race) = config.finetune.as_mut().unwrap();
+            race.epochs = Some(0.75);
+        });
+        let plan = config.validate(RunOptions { override_schedule, ..options(&out) }).unwrap();
+        train(&plan, &Silent)
+    };
+    let error = longer(false).unwrap_err().to_string();
+    assert!(error.contains("finetune.race.epochs was 0.5 and is 0.75"), "{error}");
+    assert!(error.contains("--override-schedule"), "{error}");
+    assert_eq!(longer(true).unwrap().steps, 9);
+    assert_eq!(logged(&out, "loss").len(), 9);
 }

@@ -30,7 +30,8 @@ pub const SAMPLES_FILE: &str = "samples.jsonl";
 pub struct StepMetrics {
     /// The step, counted from 1.
     pub step: u64,
-    /// Mean loss over the scored tokens of the global batch, in nats, before the update.
+    /// Mean loss over the scored tokens or the questions of the global batch, in nats, before the
+    /// update.
     pub loss: f64,
     /// The parts of the loss by name, `mlm_loss` and `sop_loss`, where it has several.
     #[serde(flatten)]

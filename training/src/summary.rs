@@ -113,8 +113,9 @@ pub struct ParametersByPart {
     /// BERT's two segments; 0 for a GPT-2, and then not told of.
     #[serde(skip_serializing_if = "is_zero")]
     pub token_types: u64,
-    /// BERT's heads: that of masked tokens, the pooler and that of the order of segments; 0 for a
-    /// GPT-2, whose head is the word embedding, and then not told of.
+    /// BERT's heads: that of masked tokens, the pooler and that of the order of segments, or the
+    /// pooler and the classifier of answers; 0 for a GPT-2, whose head is the word embedding, and
+    /// then not told of.
     #[serde(skip_serializing_if = "is_zero")]
     pub heads: u64,
 }

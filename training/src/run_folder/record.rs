@@ -25,7 +25,7 @@ const FREE: [&str; 8] = [
 ];
 
 /// Sections whose values may change where that is asked for.
-const SCHEDULE: [&str; 2] = ["schedule.", "optimizer."];
+const SCHEDULE: [&str; 3] = ["schedule.", "optimizer.", "finetune.race."];
 
 /// `run.json`
 #[derive(Debug, Serialize, Deserialize)]
