@@ -179,7 +179,8 @@ impl Ensemble {
             predicted: LETTERS[question.choice()],
             answer: LETTERS[question.answer],
             correct: question.is_right(),
-            nll: -question.probabilities[question.answer].ln(),
+            // A mean that is 0 has no logarithm.
+            nll: -question.probabilities[question.answer].max(f64::MIN_POSITIVE).ln(),
         };
         self.predictions.questions.iter().enumerate().map(item).collect()
     }
