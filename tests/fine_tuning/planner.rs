@@ -8,6 +8,9 @@ use training::data::SampleForm;
 use training::fine_tuning::FineTuneConfig;
 use training::optim::Decay;
 
+use super::{BENCH, FINE_TUNING, MODEL, article, write_race};
+use crate::support::{Dir, pipeline_in};
+
 fn preset(name: &str) -> TrainConfig {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/train").join(name);
     toml::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -73,4 +76,34 @@ fn plan_counts_four_rows_for_each_question_and_no_head_over_the_vocabulary() {
     assert!((fine_tuning.model_flops_per_step / expected - 1.0).abs() < 1e-12);
     let parts = fine_tuning.parameters_by_part;
     assert_eq!(parts.heads, (1024 * 1024 + 1024) + (1024 + 1));
+}
+
+#[test]
+fn dry_run_tells_the_steps_of_the_epochs_and_which_articles_are_cut() {
+    let dir = Dir::new();
+    write_race(&dir, "RACE");
+    let mut long = article("train", 4);
+    long["article"] = vec!["w1"; 40].join(" ").into();
+    dir.write("RACE/train/middle/4.txt", long.to_string());
+    let toml = dir.write("race.toml", format!("{MODEL}{FINE_TUNING}"));
+    let line = format!(
+        "train --config {} --data {} --out nowhere --init-from hf --dry-run --json --dp 2 --set \
+         finetune.race.epochs=1.1",
+        toml.display(),
+        dir.path("RACE").display()
+    );
+    let run = pipeline_in(&BENCH, &line).success();
+    let cut =
+        "RACE train: of 2 of the 96 questions the end of the article finds no room in 24 tokens";
+    assert!(run.stderr.contains(cut), "{}", run.stderr);
+    assert!(!run.stderr.contains("RACE dev: of"), "{}", run.stderr);
+    let plan = run.json();
+    // 1.1 · 96 / 8 is 13.2, and a quarter of 14 is 3.5.
+    assert_eq!((&plan["train_steps"], &plan["warmup_steps"]), (&14.into(), &4.into()));
+    assert_eq!((&plan["rows_per_sample"], &plan["tokens_per_step"]), (&4.into(), &768.into()));
+    assert_eq!(plan["grad_accumulation_steps"], 1);
+    let source = &plan["sources"][0];
+    assert_eq!((&source["samples"], &source["weight"]), (&96.into(), &serde_json::Value::Null));
+    assert!((source["epochs"].as_f64().unwrap() - 14.0 * 8.0 / 96.0).abs() < 1e-12);
+    assert!(!BENCH.path("nowhere").exists());
 }

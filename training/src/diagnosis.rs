@@ -17,7 +17,7 @@ use crate::backend::TrainingBackend;
 use crate::checkpoint::write_json;
 use crate::data::Batch;
 use crate::error::NonFinite;
-use crate::objective::Objective;
+use crate::objective::{Layer, Objective};
 use crate::parallel::Rank;
 use crate::parallel::collective::{CollectiveError, ReduceOp};
 use crate::parallel::random::DropoutKey;
@@ -165,7 +165,7 @@ where
     let mut hidden = model.embed(batch, Some(dropout)).inner();
     places.push(tensor_is_finite(&hidden));
     for layer in model.layers() {
-        hidden = M::layer_without_graph(layer, hidden, &visible, Some(dropout));
+        hidden = layer.without_graph(hidden, &visible, Some(dropout));
         places.push(tensor_is_finite(&hidden));
     }
     let losses = model.head_losses(Tensor::from_inner(hidden), batch, Some(dropout));

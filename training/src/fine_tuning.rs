@@ -16,6 +16,7 @@ use crate::checkpoint::{Checkpoint, CheckpointError, InitialWeights};
 use crate::config::{ModelConfig, TrainConfig};
 use crate::data::SampleForm;
 use crate::data::input::named_tokenizer;
+use crate::optim::ScheduleConfig;
 use crate::plan::{Resume, RunOptions};
 
 /// What a pre-trained model is trained for, chosen by the name of its table.
@@ -28,7 +29,7 @@ pub enum FineTuneConfig {
 
 /// `[finetune.race]`: a BERT learns to choose among the four answers to a question on an article.
 ///
-/// Its sections `[batch]` count questions, each of which is four sequences.
+/// `[batch]` then counts questions, each of which is four sequences.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RaceConfig {
@@ -87,58 +88,63 @@ impl TrainConfig {
     /// [`TrainError::UnknownLength`] when it follows from a number of questions that is not known.
     pub(crate) fn length(&self, num_questions: Option<u64>) -> Result<RunLength, TrainError> {
         let race = self.finetune.as_ref().map(FineTuneConfig::race).cloned();
-        let is_finetuned = race.is_some();
-        let RaceConfig { epochs, warmup_share } = race.unwrap_or_default();
-        let lacking = |field, instead| TrainError::InvalidField {
-            field,
-            value: "not given".to_owned(),
-            expected: match is_finetuned {
-                true => format!("give it, or {instead}"),
-                false => "a number of steps is needed".to_owned(),
-            },
-        };
-        check_range("finetune.race.epochs", epochs, |it| it > 0.0, "must be above 0")?;
+        let instead = |field| race.is_some().then_some(field);
+        let RaceConfig { epochs, warmup_share } = race.clone().unwrap_or_default();
+        let [epochs_field, share_field] = ["finetune.race.epochs", "finetune.race.warmup_share"];
+        check_range(epochs_field, epochs, |it| it > 0.0, "must be above 0")?;
         let is_share = |it: f64| (0.0..=1.0).contains(&it);
-        check_range(
-            "finetune.race.warmup_share",
-            warmup_share,
-            is_share,
-            "must lie between 0 and 1",
-        )?;
+        check_range(share_field, warmup_share, is_share, "must lie between 0 and 1")?;
 
-        let train_steps = match (self.schedule.train_steps.map(NonZeroU64::get), epochs) {
-            (Some(steps), None) => steps,
-            (None, None) => return Err(lacking("schedule.train_steps", "finetune.race.epochs")),
-            (Some(steps), Some(epochs)) => {
-                return Err(TrainError::TwoLengths {
-                    field: "schedule.train_steps",
-                    value: steps,
-                    derived: "finetune.race.epochs",
-                    derived_value: epochs,
-                });
-            }
-            (None, Some(epochs)) => {
+        let ScheduleConfig { train_steps, warmup_steps, .. } = self.schedule;
+        let steps = ("schedule.train_steps", train_steps.map(NonZeroU64::get));
+        let train_steps = match Written::of(steps, (instead(epochs_field), epochs))? {
+            Written::Steps(steps) => steps,
+            Written::Derived(epochs) => {
                 let questions = num_questions.ok_or(TrainError::UnknownLength { epochs })?;
                 let steps = epochs * questions as f64 / self.batch.global_batch_size.get() as f64;
                 (steps.ceil() as u64).max(1)
             }
         };
-        let warmup_steps = match (self.schedule.warmup_steps, warmup_share) {
-            (Some(steps), None) => steps,
-            (None, None) => {
-                return Err(lacking("schedule.warmup_steps", "finetune.race.warmup_share"));
-            }
-            (Some(steps), Some(share)) => {
-                return Err(TrainError::TwoLengths {
-                    field: "schedule.warmup_steps",
-                    value: steps,
-                    derived: "finetune.race.warmup_share",
-                    derived_value: share,
-                });
-            }
-            (None, Some(share)) => (share * train_steps as f64).round() as u64,
+        let steps = ("schedule.warmup_steps", warmup_steps);
+        let warmup_steps = match Written::of(steps, (instead(share_field), warmup_share))? {
+            Written::Steps(steps) => steps,
+            Written::Derived(share) => (share * train_steps as f64).round() as u64,
         };
         Ok(RunLength { train_steps, warmup_steps })
+    }
+}
+
+/// A number of steps as it was written.
+enum Written {
+    /// As such.
+    Steps(u64),
+    /// As what it follows from.
+    Derived(f64),
+}
+
+impl Written {
+    /// Steps that are written in the field `steps`, or follow from `other`, which a run that is
+    /// not fine-tuned has not.
+    fn of(
+        (field, steps): (&'static str, Option<u64>),
+        (other, derived): (Option<&'static str>, Option<f64>),
+    ) -> Result<Self, TrainError> {
+        match (steps, derived) {
+            (Some(steps), None) => Ok(Self::Steps(steps)),
+            (None, Some(derived)) => Ok(Self::Derived(derived)),
+            (Some(value), Some(derived_value)) => {
+                let derived = other.unwrap_or_default();
+                Err(TrainError::TwoLengths { field, value, derived, derived_value })
+            }
+            (None, None) => Err(TrainError::InvalidField {
+                field,
+                value: "not given".to_owned(),
+                expected: match other {
+                    Some(other) => format!("give it, or {other}"),
+                    None => "a number of steps is needed".to_owned(),
+                },
+            }),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::parallel::random::DropoutKey;
 /// ([`pass`](crate::pass)). Without a key nothing is dropped.
 pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
     /// One layer.
-    type Layer: AutodiffModule<B>;
+    type Layer: Layer<B>;
 
     /// What the parts of the loss are called, in order; their sum is the loss.
     const LOSSES: &'static [&'static str];
@@ -35,22 +35,6 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
 
     /// The layers, which lie at `layers.0`, `layers.1` and so on in the model.
     fn layers(&self) -> &[Self::Layer];
-
-    /// What a layer makes of `hidden`.
-    fn layer(
-        layer: &Self::Layer,
-        hidden: Tensor<B, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B, 3>;
-
-    /// The same numbers as [`layer`](Self::layer), with nothing kept for a backward pass.
-    fn layer_without_graph(
-        layer: &Self::Layer,
-        hidden: Tensor<B::InnerBackend, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B::InnerBackend, 3>;
 
     /// The batch's weighted sums of losses, each `[1]`, from what the last layer returned: one for
     /// each of [`LOSSES`](Self::LOSSES).
@@ -70,10 +54,54 @@ pub trait Objective<B: AutodiffBackend>: AutodiffModule<B> {
         let embedded = self.embed(batch, dropout);
         let layers = self.layers().iter();
         self.head_losses(
-            layers.fold(embedded, |hidden, layer| Self::layer(layer, hidden, &visible, dropout)),
+            layers.fold(embedded, |hidden, layer| layer.with_graph(hidden, &visible, dropout)),
             batch,
             dropout,
         )
+    }
+}
+
+/// A layer in training.
+pub trait Layer<B: AutodiffBackend>: AutodiffModule<B> {
+    /// What it makes of `hidden` `[num_samples, seq_length, hidden_size]`.
+    fn with_graph(
+        &self,
+        hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3>;
+
+    /// The same numbers as [`with_graph`](Self::with_graph), with nothing kept for a backward pass.
+    fn without_graph(
+        &self,
+        hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3>;
+}
+
+impl<B> Layer<B> for TransformerBlock<B>
+where
+    B: TrainingBackend,
+    B::InnerBackend: TpBackend,
+    Self: AutodiffModule<B, InnerModule = TransformerBlock<B::InnerBackend>>,
+{
+    fn with_graph(
+        &self,
+        hidden: Tensor<B, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B, 3> {
+        self.forward(hidden, visible, dropout)
+    }
+
+    fn without_graph(
+        &self,
+        hidden: Tensor<B::InnerBackend, 3>,
+        visible: &VisibleKeys,
+        dropout: Option<&DropoutKey>,
+    ) -> Tensor<B::InnerBackend, 3> {
+        self.valid().forward(hidden, visible, dropout)
     }
 }
 
@@ -146,24 +174,6 @@ where
         &self.layers
     }
 
-    fn layer(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B, 3> {
-        layer.forward(hidden, visible, dropout)
-    }
-
-    fn layer_without_graph(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B::InnerBackend, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B::InnerBackend, 3> {
-        layer.valid().forward(hidden, visible, dropout)
-    }
-
     fn head_losses(
         &self,
         hidden: Tensor<B, 3>,
@@ -212,24 +222,6 @@ where
         &self.layers
     }
 
-    fn layer(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B, 3> {
-        layer.forward(hidden, visible, dropout)
-    }
-
-    fn layer_without_graph(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B::InnerBackend, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B::InnerBackend, 3> {
-        layer.valid().forward(hidden, visible, dropout)
-    }
-
     fn head_losses(
         &self,
         hidden: Tensor<B, 3>,
@@ -267,24 +259,6 @@ where
 
     fn layers(&self) -> &[TransformerBlock<B>] {
         &self.layers
-    }
-
-    fn layer(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B, 3> {
-        layer.forward(hidden, visible, dropout)
-    }
-
-    fn layer_without_graph(
-        layer: &TransformerBlock<B>,
-        hidden: Tensor<B::InnerBackend, 3>,
-        visible: &VisibleKeys,
-        dropout: Option<&DropoutKey>,
-    ) -> Tensor<B::InnerBackend, 3> {
-        layer.valid().forward(hidden, visible, dropout)
     }
 
     fn head_losses(

@@ -12,7 +12,7 @@ use burn::tensor::{ElementConversion, Tensor};
 use crate::backend::{Recompute, TrainingBackend, with_gradient, with_gradients};
 use crate::data::Batch;
 use crate::losses::Losses;
-use crate::objective::Objective;
+use crate::objective::{Layer, Objective};
 use crate::optim::GradientBuffer;
 use crate::parallel::random::DropoutKey;
 use crate::timers::{Phase, StepTimers};
@@ -95,7 +95,7 @@ impl<M> Pass<'_, M> {
         let mut inputs = Vec::with_capacity(model.layers().len());
         let mut hidden = embedded.clone().inner();
         for layer in model.layers() {
-            let output = M::layer_without_graph(layer, hidden.clone(), &visible, dropout);
+            let output = layer.without_graph(hidden.clone(), &visible, dropout);
             inputs.push(std::mem::replace(&mut hidden, output));
         }
 
@@ -119,7 +119,7 @@ impl<M> Pass<'_, M> {
         for (index, layer) in model.layers().iter().enumerate().rev() {
             let input = inputs.pop().expect("one input for each layer");
             let input = Tensor::<B, 3>::from_inner(input).require_grad();
-            let output = M::layer(layer, input.clone(), &visible, dropout);
+            let output = layer.with_graph(input.clone(), &visible, dropout);
             let path = ["layers", &index.to_string()];
             gradients.lend(&path, layer);
             let mut found = with_gradient(output, Tensor::from_inner(gradient)).backward();

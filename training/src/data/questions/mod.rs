@@ -1,7 +1,8 @@
 //! Samples that are questions: of RACE, four rows each, one for each answer that may be given.
 //!
 //! Articles and answered questions are encoded once, when the run begins, and the rows are made of
-//! them as they are asked for: of the real RACE some 60 MB, where its rows would take 1.4 GB.
+//! them as they are asked for. Of the real RACE, with 87,866 questions on 25,137 articles of some 320
+//! words, that is about 70 MB, where the tokens of all rows would take 720.
 
 mod input;
 mod sample;
