@@ -73,7 +73,7 @@ pub fn evaluate_keeping_scores(
 ///
 /// # Errors
 ///
-/// As [`evaluate`], for any of the models, and where a plan is not of one task with questions.
+/// As [`evaluate`], for any of the models; [`EvalError::NothingGiven`] where no plan asks questions.
 pub fn evaluate_ensemble_keeping_scores(
     plans: &[EvalPlan],
     observer: &dyn Observer,
@@ -93,14 +93,12 @@ pub fn evaluate_ensemble_keeping_scores(
         scores.push(on_disk);
     }
     let ensemble = Ensemble::of(&members)?;
-    let (counts, partial) = results
-        .iter()
-        .find_map(|result| match &result.measured {
-            Measured::Race(found) => Some((found.counts, result.partial)),
-            _ => None,
-        })
-        .expect("there are answers of a model");
-    results.push(ensemble.result(counts, partial, start.elapsed().as_secs_f64()));
+    let asked = results.iter().find_map(|result| match &result.measured {
+        Measured::Race(found) => Some((found.counts, result.partial)),
+        _ => None,
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    results.extend(asked.map(|(counts, partial)| ensemble.result(counts, partial, seconds)));
     Ok((EvalReport { results }, scores))
 }
 

@@ -136,3 +136,11 @@ fn a_misspelt_setting_is_an_error_that_names_it() {
     let error = toml::from_str::<EvalConfig>("overlapp = 32").unwrap_err();
     assert!(error.to_string().contains("overlapp"), "{error}");
 }
+
+#[test]
+fn the_configuration_for_bert_holds_out_the_papers_share() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/eval/bert.toml");
+    let config: EvalConfig = toml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let split_weights = Some("97,3,0".parse().unwrap());
+    assert_eq!(config, EvalConfig { split_weights, ..EvalConfig::default() });
+}

@@ -199,6 +199,8 @@ fn data_that_cannot_be_used_is_refused_with_what_would_be_right() {
     );
     refused(run.path("nowhere"), Part::Validation, None, "nowhere: no data folder there");
     refused(run.path("run"), Part::Validation, None, "no data folder there");
+    let sentences = crate::bert::runs::DATA.path("data");
+    refused(sentences, Part::Validation, None, "and the model's is gpt2 of 50257");
 
     // Another tokenizer of the same name, and sources with weights.
     let copy = tempfile::tempdir().unwrap();

@@ -133,14 +133,17 @@ impl Ensemble {
 
     /// The member with the median accuracy on all questions; of an even number the lower of the two
     /// in the middle, and of equal ones the earlier.
+    ///
+    /// # Panics
+    ///
+    /// When there are no members, which [`of`](Self::of) refuses.
     #[must_use]
     pub fn median(&self) -> &Member {
         let mut order: Vec<&Member> = self.members.iter().collect();
         // All have the same number of questions.
         order.sort_by_key(|member| member.accuracy.all().right);
         let middle = order[(order.len() - 1) / 2].accuracy.all().right;
-        let mut of_equal = self.members.iter();
-        of_equal.find(|it| it.accuracy.all().right == middle).expect("one of the members")
+        order[order.partition_point(|member| member.accuracy.all().right < middle)]
     }
 
     /// The vote as a result among those of its members, whose counts are `counts`.
@@ -179,7 +182,8 @@ impl Ensemble {
             predicted: LETTERS[question.choice()],
             answer: LETTERS[question.answer],
             correct: question.is_right(),
-            nll: -question.probabilities[question.answer].ln(),
+            // A mean that is 0 has no logarithm.
+            nll: -question.probabilities[question.answer].max(f64::MIN_POSITIVE).ln(),
         };
         self.predictions.questions.iter().enumerate().map(item).collect()
     }

@@ -188,6 +188,15 @@ fn softmax(logits: [f32; OPTIONS]) -> [f64; OPTIONS] {
     shares.map(|share| share / total)
 }
 
+/// The negative natural logarithm of the probability of `answer`, which is a number also where that
+/// of a very unlikely answer is 0.
+fn nll(logits: [f32; OPTIONS], answer: usize) -> f64 {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let above = |logit: f32| f64::from(logit) - f64::from(largest);
+    let total: f64 = logits.iter().map(|&logit| above(logit).exp()).sum();
+    total.ln() - above(logits[answer])
+}
+
 /// The place of the largest number; of equal ones the first.
 fn largest(numbers: &[f64; OPTIONS]) -> usize {
     (1..OPTIONS).fold(0, |best, at| if numbers[at] > numbers[best] { at } else { best })

@@ -8,7 +8,7 @@ use corpus::Observer;
 use corpus::race::{RaceLevel, RaceRow, RaceSet, RaceSplit};
 use training::data::{Batch, QuestionSample, Questions};
 
-use super::{ChoiceLogits, LETTERS, Race, largest, softmax};
+use super::{ChoiceLogits, LETTERS, Race, largest, nll, softmax};
 use crate::config::EvalPlan;
 use crate::error::EvalError;
 use crate::identity::ModelIdentity;
@@ -182,7 +182,7 @@ impl QuestionSet {
                 predicted: LETTERS[predicted],
                 answer: LETTERS[question.answer],
                 correct: predicted == question.answer,
-                nll: -probabilities[question.answer].ln(),
+                nll: nll(logits.0, question.answer),
             }
         };
         self.questions.iter().zip(logits).enumerate().map(item).collect()

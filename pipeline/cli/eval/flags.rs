@@ -49,11 +49,11 @@ impl EvalArgs {
             bail!(Usage(anyhow!("--overlap {overlap}: {problem}")));
         }
         match self.task {
-            TaskName::Validation | TaskName::Race if is_lm_eval => {
-                let name = if let TaskName::Race = self.task { "race" } else { "validation" };
-                bail!(Usage(anyhow!(
-                    "--protocol lm-eval: {name} has the original's protocol alone"
-                )));
+            TaskName::Validation if is_lm_eval => bail!(Usage(anyhow!(
+                "--protocol lm-eval: the harness has no such task as validation"
+            ))),
+            TaskName::Race if is_lm_eval => {
+                bail!(Usage(anyhow!("--protocol lm-eval: race has the original's protocol alone")))
             }
             TaskName::Validation if self.items.is_some() => bail!(Usage(anyhow!(
                 "--items: validation packs documents into sequences; none is scored alone"

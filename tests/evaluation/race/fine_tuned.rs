@@ -11,6 +11,7 @@ use evaluation::{
     evaluate_ensemble_keeping_scores,
 };
 use tempfile::TempDir;
+use training::checkpoint::{Checkpoint, Existing, export};
 
 use super::{items, measured, positive, race_plan};
 use crate::evaluation::assert_close;
@@ -85,6 +86,19 @@ fn stopped_one_goes_on_to_the_bit_and_other_layouts_take_its_answers() {
     assert_eq!(going_on.counts().0, 10);
     let [found, expected] = [&report, &whole].map(|it| measured(&it.results[0]).metrics.loss);
     assert_close(found, expected, 1e-6);
+}
+
+#[test]
+fn exported_folders_answer_as_the_checkpoint_does() {
+    let runs = Runs::shared();
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().join("hf");
+    let checkpoint = Checkpoint::open(&runs.path("one")).unwrap();
+    export(&checkpoint, &folder, Existing::Refuse, &Silent).unwrap();
+    let own = evaluate(&runs.plan("one"), &Silent).unwrap();
+    let theirs = evaluate(&race_plan(&folder, &BENCH.path("RACE")), &Silent).unwrap();
+    assert_eq!(measured(&theirs.results[0]).metrics, measured(&own.results[0]).metrics);
+    assert_eq!(measured(&theirs.results[0]).settings.scoring.checkpoint_step, None);
 }
 
 fn vote(plans: &[EvalPlan], observer: &Watch) -> Result<EvalReport, EvalError> {

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use corpus::Silent;
 use evaluation::race::LevelAccuracy;
-use evaluation::{Accuracy, EvalPlan, EvaluatedModel, Items, Task};
+use evaluation::{Accuracy, EvalError, EvalPlan, EvaluatedModel, Items, Task};
 use serde_json::{Value, json};
+use training::architecture::Architecture;
 use training::inference::ChoiceScorer;
 use training::model::{KeyedInit, ParameterSource};
 
@@ -112,7 +113,7 @@ fn all_options_alike_give_the_first() {
 #[test]
 fn what_finds_no_room_is_counted_and_every_blank_is_filled() {
     let folder = Folder::new(&MIDDLE[..2], &HIGH[..2]);
-    let mut long = article(&[(0, 0), (1, 1)]);
+    let mut long = article(&[(2, 2), (1, 1)]);
     long["article"] = json!("sun ".repeat(60));
     long["questions"] = json!(["what _ is _ there ?", "a ".repeat(40)]);
     folder.write("high", 9, &long);
@@ -122,7 +123,7 @@ fn what_finds_no_room_is_counted_and_every_blank_is_filled() {
     // In a window of 24 tokens a question has at most 20 of them.
     assert_eq!((counts.questions_cut, measured(&result).settings.max_question_tokens), (1, 20));
     // Two blanks hold the word twice, and the chooser sees it; of the other the options are cut off.
-    assert_eq!(items(&result)[4].predicted, 'A');
+    assert_eq!(items(&result)[4].predicted, 'C');
     assert_eq!(items(&result)[5].predicted, 'A');
     assert_eq!(counts.questions, 6);
 }
@@ -178,6 +179,21 @@ fn logits_that_are_no_numbers_are_an_error_with_their_question() {
     assert!(error.to_string().contains(told), "{error}");
 }
 
+/// Each question is four rows of the model's length.
+#[test]
+fn memory_of_a_batch_is_that_of_all_answers() {
+    let folder = Folder::new(&MIDDLE, &HIGH);
+    let model = Architecture::BertChoice(config(512));
+    let of_copy = |tasks: Vec<Task>| {
+        let plan = EvalPlan { tasks, ..layout(100, 1, 1) };
+        let error = plan.check_memory(&model, Some(1)).unwrap_err();
+        let EvalError::Memory { of_copy, .. } = error else { panic!("{error}") };
+        of_copy - 4 * model.num_parameters(1) as u64
+    };
+    let windows = of_copy(layout(1, 1, 1).tasks);
+    assert_eq!(of_copy(vec![Task::Race(folder.task())]), 4 * windows);
+}
+
 /// Real articles, where they are, under BERT's own tokenizer.
 #[test]
 fn real_questions_are_read_and_asked() {
@@ -193,7 +209,7 @@ fn real_questions_are_read_and_asked() {
     };
     let sizes = training::model::BertConfig { vocab_size: 30_522, ..config(512) };
     let mut identity = Folder::new(&MIDDLE, &HIGH).identity(512);
-    identity.architecture = training::architecture::Architecture::BertChoice(sizes.clone());
+    identity.architecture = Architecture::BertChoice(sizes.clone());
     identity.tokenizer = corpus::tokenizer::open("bert").unwrap();
     let scorer = ChoiceScorer::new(&sizes, KeyedInit { seed: 3 }, positive(1)).unwrap();
     let mut model = EvaluatedModel::new(identity, scorer);
