@@ -102,6 +102,8 @@ proptest! {
         cut in 0_usize..8,
         threads in 1_usize..4,
     ) {
+        // A corpus without a word is refused.
+        prop_assume!(documents.iter().any(|text| !NormalizedText::new(text).joined().is_empty()));
         // Long enough for every size.
         let items: Vec<String> = items.into_iter().chain(["a b a b c".to_owned()]).collect();
         let dir = Dir::new();
