@@ -91,7 +91,7 @@ fn accuracies(found: LevelAccuracy) -> Accuracies {
     let of = |accuracy: evaluation::Accuracy| Accuracy {
         accuracy: accuracy.value(),
         stderr: accuracy.standard_error(),
-        questions: accuracy.items as u64,
+        questions: accuracy.items,
     };
     let level = |accuracy: evaluation::Accuracy| (accuracy.items > 0).then(|| of(accuracy));
     Accuracies { overall: of(found.all()), middle: level(found.middle), high: level(found.high) }
