@@ -185,10 +185,12 @@ fn only_what_depends_on_a_change_is_done_again() {
     let more = format!("{LINE} --set finetune.seeds=[7,8,9,10]");
     let run = pipeline_in(&dir, &more).success();
     assert_eq!(kept(&run), kept_of(&["seed 10", "page"], &[7, 8, 9, 10]));
-    // Another question of the test asks the models again, and trains none.
-    dir.write("RACE/test/high/1.txt", article("dev", 33).to_string());
-    let run = pipeline_in(&dir, LINE).success();
-    assert_eq!(kept(&run), kept_of(&["test", "page"], &[7, 8, 9]));
+    // Other questions of a split have its models asked again, and none trained.
+    for split in ["test", "dev"] {
+        dir.write(&format!("RACE/{split}/high/1.txt"), article("dev", 33).to_string());
+        let run = pipeline_in(&dir, LINE).success();
+        assert_eq!(kept(&run), kept_of(&[split, "page"], &[7, 8, 9]));
+    }
     // Another learning rate would cost the fine-tunings, and not the pre-training.
     let other = format!("{LINE} --set finetune.optimizer.lr=2e-2");
     pipeline_in(&dir, &other).refused(2, "fine-tune tiny, seed 7, finished");

@@ -193,7 +193,8 @@ impl Parts<'_> {
             inputs.insert("text".to_owned(), Input { name: root.to_string(), content });
         }
         let splits: &[RaceSplit] = match part {
-            Part::FineTune { .. } => &[RaceSplit::Train, RaceSplit::Dev],
+            // What is looked at on the way changes no weight.
+            Part::FineTune { .. } => &[RaceSplit::Train],
             Part::Race { split: RaceSplit::Dev, .. } => &[RaceSplit::Dev],
             Part::Race { .. } => &[RaceSplit::Test],
             _ => &[],
