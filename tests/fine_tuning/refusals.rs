@@ -190,7 +190,7 @@ fn weights_have_to_be_a_pre_trained_bert_s_of_these_sizes() {
     let named = |it: &mut TrainConfig| {
         it.data.tokenizer = BENCH.path("tokenizer.json").to_str().map(str::to_owned);
     };
-    let parts = ["the model is gpt2 there and bert_choice here"];
+    let parts = ["the model is gpt2 there and bert here"];
     refused(config(named), |it| it.init_from = Some(dir.path("gpt2")), &parts);
 }
 

@@ -68,6 +68,7 @@ fn found(models: Vec<RaceModel>) -> Race {
         ground: ground(),
         data: "RACE".to_owned(),
         questions: [87_866, 100, 100],
+        test_questions_article_cut: 12,
         chance: 0.25,
         models,
         paper: paper_models(),
@@ -102,7 +103,9 @@ fn few_questions_are_said_to_tell_little() {
     let report = RaceReport::of(few);
     assert!(report.cautions.iter().any(|it| it.starts_with("60 questions to learn from")));
     assert!(report.cautions.iter().any(|it| it.contains("right in 25% ± 4.3")), "{report:?}");
-    let many = Race { questions: [87_866, 4_887, 4_934], ..found(Vec::new()) };
+    assert!(report.cautions.iter().any(|it| it.starts_with("Of 12 of 100 test questions the end")));
+    let questions = [87_866, 4_887, 4_934];
+    let many = Race { questions, test_questions_article_cut: 0, ..found(Vec::new()) };
     assert!(RaceReport::of(many).cautions.is_empty());
 }
 

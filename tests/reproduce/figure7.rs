@@ -106,7 +106,9 @@ fn both_arrangements_are_trained_at_both_depths_and_told_on_one_page() {
     }
     // Arrangements own the same parameters.
     assert_eq!(runs[0]["parameters"], runs[2]["parameters"]);
-    assert!(report["statements"].as_array().unwrap().iter().all(|it| it["holds"].is_boolean()));
+    // A few masked tokens tell nothing of models that have learned nothing.
+    assert!(report["statements"].as_array().unwrap().iter().all(|it| it["holds"].is_null()));
+    assert!(runs.iter().all(|run| run["validation_targets"].as_u64().unwrap() > 0));
     let page = fs::read_to_string(dir.path("out/figure7.html")).unwrap();
     assert!(page.contains("A micro figure") && page.contains("figure-grad-norms"), "{page}");
     let csv = fs::read_to_string(dir.path("out/figure7.csv")).unwrap();

@@ -115,8 +115,7 @@ fn token_outside_the_vocabulary_is_named_with_its_place() {
     );
     train(&dir, "gpt2_u16", &format!("{GPT2} --set model.gpt2.vocab_size=128")).refused(
         2,
-        "vocab_size = 128, but the data folder's tokenizer has 50257 tokens (gpt2_u16); leave \
-         vocab_size out",
+        "vocab_size = 128, but the tokenizer of gpt2_u16 has 50257 tokens; leave vocab_size out",
     );
 }
 

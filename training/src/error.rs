@@ -231,12 +231,12 @@ pub enum TrainError {
 
     /// The configuration's vocabulary is not the data's.
     #[error(
-        "vocab_size = {written}, but the data folder's tokenizer has {tokenizer} tokens ({}); leave \
-         vocab_size out to take it from there",
+        "vocab_size = {written}, but the tokenizer of {} has {tokenizer} tokens; leave vocab_size out \
+         to take it from there",
         path.display()
     )]
     VocabularyMismatch {
-        /// The data folder or shard.
+        /// The data folder or shard, or the model that is fine-tuned.
         path: PathBuf,
         /// `vocab_size` as it was written.
         written: usize,

@@ -91,7 +91,7 @@ impl TrainConfig {
         let instead = |field| race.is_some().then_some(field);
         let RaceConfig { epochs, warmup_share } = race.clone().unwrap_or_default();
         let [epochs_field, share_field] = ["finetune.race.epochs", "finetune.race.warmup_share"];
-        check_range(epochs_field, epochs, |it| it > 0.0, "must be above 0")?;
+        check_range(epochs_field, epochs, |it| it > 0.0, "must be a number above 0")?;
         let is_share = |it: f64| (0.0..=1.0).contains(&it);
         check_range(share_field, warmup_share, is_share, "must lie between 0 and 1")?;
 

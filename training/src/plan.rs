@@ -201,6 +201,10 @@ impl TrainConfig {
         let (data, early_weights) = match form {
             SampleForm::Questions => {
                 let weights = open_weights()?;
+                // Another kind of model has another vocabulary too, which is not what is wrong.
+                if let Some(weights) = &weights {
+                    weights.check_is_bert()?;
+                }
                 (self.open_race(&options, weights.as_ref(), observer)?, weights)
             }
             SampleForm::Windows | SampleForm::SentencePairs(_) => {
@@ -213,7 +217,8 @@ impl TrainConfig {
         };
         let tokenizer = data.tokenizer().clone();
         let length = self.length(data.num_questions())?;
-        let model = self.resolve_model(tokenizer.vocab_size, data.path())?;
+        let whose = early_weights.as_ref().map_or(data.path(), InitialWeights::folder);
+        let model = self.resolve_model(tokenizer.vocab_size, whose)?;
         self.check(&model, length)?;
         let loss_scale = self.check_loss_scale()?;
         options.faults.check(parallel, length.train_steps)?;

@@ -187,7 +187,7 @@ impl Work<'_> {
             }
             trained => trained,
         };
-        let report = report.context("training failed")?;
+        let report = report.with_context(|| self.cannot_train(part))?;
         if report.stopped {
             return Ok(Done::Stopped);
         }
@@ -203,6 +203,19 @@ impl Work<'_> {
         result["checkpoint"] = checkpoint.into(); // whatever the folder is called next time
         result["epochs"] = json!(epochs);
         Ok(Done::With(Made { result, files, content: Some(content) }))
+    }
+
+    /// What is said before the reason for which a training failed.
+    fn cannot_train(&self, part: Part) -> String {
+        match part {
+            Part::FineTune { seed, .. } => format!(
+                "{} failed; a call with a lower finetune.optimizer.lr trains all seeds again, one \
+                 without {} in finetune.seeds goes on without it",
+                self.parts.label(part),
+                self.parts.seed(seed)
+            ),
+            _ => "training failed".to_owned(),
+        }
     }
 
     /// Whether a model that loses its numbers is a result of the experiment, and not its end.

@@ -166,6 +166,17 @@ pub enum CheckpointError {
     #[error("fine-tuning starts from a pre-trained model: name its folder by --init-from")]
     NoPretrained,
 
+    /// Nothing lies where weights to begin with were said to be.
+    #[error(
+        "{}: there is no such folder; --init-from names a run, a checkpoint, or a folder in Hugging \
+         Face's form",
+        path.display()
+    )]
+    NoSuchFolder {
+        /// The path.
+        path: PathBuf,
+    },
+
     /// Weights to begin with do not tell the tokenizer that they were trained by.
     #[error(
         "--init-from {}: no tokenizer there, by which texts are encoded; set data.tokenizer to bert \

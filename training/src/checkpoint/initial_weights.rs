@@ -46,6 +46,9 @@ impl InitialWeights {
     ///
     /// When it is none of them, or not whole; [`TrainError::Stopped`] when the observer asks to stop.
     pub fn open(path: &Path, observer: &dyn Observer) -> Result<Self, TrainError> {
+        if !path.exists() {
+            return Err(CheckpointError::NoSuchFolder { path: path.to_owned() }.into());
+        }
         let is_ours = path.join(MANIFEST).exists() || folder_of_checkpoints(path).is_some();
         let source = if is_ours {
             Weights::Checkpoint(Box::new(Checkpoint::open_observed(path, observer)?))
@@ -67,6 +70,22 @@ impl InitialWeights {
     /// The folder that holds them.
     pub fn folder(&self) -> &Path {
         self.source.folder()
+    }
+
+    /// Demands that they are those of a BERT, with whichever heads.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError::InitDiffers`] when they are another model's.
+    pub(crate) fn check_is_bert(&self) -> Result<(), TrainError> {
+        match self.architecture() {
+            Architecture::Bert(_) | Architecture::BertChoice(_) => Ok(()),
+            other @ Architecture::Gpt2(_) => Err(CheckpointError::InitDiffers {
+                path: self.folder().to_owned(),
+                differences: vec![format!("the model is {} there and bert here", other.name())],
+            }
+            .into()),
+        }
     }
 
     /// The model that they are of.

@@ -42,6 +42,7 @@ fn run(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<Run>
         parameters,
         parameters_without_padding: field(trained, "parameters")?,
         training: training(parts, journal, size, &lines)?,
+        validation_targets: lines.iter().rev().find_map(|line| line.targets),
         largest_grad_norm: largest_behind_warmup(parts, &norms),
         grad_norm_curve: peaks(&norms, CURVE_POINTS),
         diverged_at: field(trained, "diverged_at")?,

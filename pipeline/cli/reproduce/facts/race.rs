@@ -22,10 +22,19 @@ pub(super) fn gather(parts: &Parts<'_>, journal: &Journal, ground: Ground) -> an
         ground,
         data: race.path.display().to_string(),
         questions: RaceSplit::ALL.map(|split| race.split(split).questions),
+        test_questions_article_cut: article_cut(parts, journal)?,
         chance: CHANCE,
         models: models.collect::<Result<_, _>>()?,
         paper: paper_models(),
     })
+}
+
+/// Test questions whose article was cut: the same for all models, which see as many tokens.
+fn article_cut(parts: &Parts<'_>, journal: &Journal) -> anyhow::Result<u64> {
+    let part = Part::Race { size: 0, seed: 0, split: RaceSplit::Test };
+    let counts = &result(parts, journal, part)?["counts"];
+    let of_level = |level: &str| field::<u64>(counts, &format!("{level}_questions_article_cut"));
+    Ok(of_level("middle")? + of_level("high")?)
 }
 
 fn model(parts: &Parts<'_>, journal: &Journal, size: usize) -> anyhow::Result<RaceModel> {

@@ -29,6 +29,8 @@ pub(super) struct MetricsLine {
     pub(super) grad_norm: Option<f64>,
     /// Loss of a validation; of a masked language model that of masked tokens.
     pub(super) validation_loss: Option<f64>,
+    /// Targets that a validation scored.
+    pub(super) targets: Option<u64>,
 }
 
 /// What a run has written down, line by line.

@@ -28,6 +28,7 @@ const COLUMNS: &[Column] = &[
     ("validation_mlm_perplexity", |it| {
         text(it.validation_perplexity().filter(|it| it.is_finite())?)
     }),
+    ("validation_targets", |it| text(it.validation_targets?)),
     ("largest_grad_norm", |it| text(it.largest_grad_norm?)),
     ("diverged_at", |it| text(it.diverged_at?)),
     ("training_seconds", |it| text(it.training.seconds)),

@@ -30,6 +30,8 @@ pub(crate) struct Run {
     pub(crate) parameters_without_padding: u64,
     /// How it was trained.
     pub(crate) training: Training,
+    /// Masked tokens that the last validation scored.
+    pub(crate) validation_targets: Option<u64>,
     /// The norm of the gradient before clipping, as [`peaks`] leaves it.
     pub(crate) grad_norm_curve: Vec<GradNormPoint>,
     /// The largest norm behind the warm-up of the learning rate.
@@ -66,6 +68,13 @@ impl Run {
             Some(_) => Some(f64::INFINITY),
             None => self.training.validation_loss,
         }
+    }
+
+    /// Standard error of that loss, about: of a target's loss the deviation is taken to be the mean,
+    /// as it is where they lie exponentially.
+    pub(crate) fn validation_error(&self) -> Option<f64> {
+        let loss = self.validation_loss().filter(|loss| loss.is_finite()).unwrap_or(0.0);
+        Some(loss / (self.validation_targets? as f64).sqrt())
     }
 
     /// `exp` of that loss.

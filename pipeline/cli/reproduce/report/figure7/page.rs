@@ -146,6 +146,7 @@ fn models(runs: &[Run]) -> Table {
         ("tensor-parallel × data-parallel ranks", |it| {
             format!("{} × {}", it.training.tensor_parallel_size, it.training.data_parallel_size)
         }),
+        ("masked tokens of a validation", |it| or_dash(it.validation_targets, grouped)),
         ("training, wall time", |it| duration(it.training.seconds)),
         ("tokens a second", |it| {
             or_dash(it.training.tokens_per_second(), |speed| grouped(speed as u64))

@@ -83,10 +83,14 @@ impl Figure7Report {
                  and better than the original arrangement."
                     .to_owned()
             }
-            (0, 0) => "What the paper found cannot be judged: runs are lacking.".to_owned(),
+            (0, 0) => {
+                "What the paper found cannot be judged: runs are lacking, or their losses too close."
+                    .to_owned()
+            }
             _ => format!(
-                "What the paper found does NOT hold in all at this size: {hold} of {all} statements \
-                 do."
+                "Of {all} statements of the paper's {hold} hold at this size, {fail} do NOT, and {} \
+                 cannot be told.",
+                all - hold - fail
             ),
         }
     }

@@ -8,12 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::super::numerals::loss;
 use super::facts::{Arrangement, Run};
 
+/// Losses count as different from so many standard errors of their difference on.
+const ERRORS: f64 = 2.0;
+
 /// A statement, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Statement {
     /// What is stated.
     pub(crate) claim: Claim,
-    /// Whether it is so; `None` where there are not the runs to tell.
+    /// Whether it is so; `None` where it cannot be told: runs are lacking, or their losses lie less
+    /// than [`ERRORS`] standard errors apart.
     pub(crate) holds: Option<bool>,
     /// The two runs whose validation losses tell: the one that is to have the lower loss first.
     /// Infinite is the loss of a run that diverged, `null` in JSON.
@@ -52,11 +56,12 @@ impl Statement {
         let better = deep.and_then(|(pre, post)| Self::lower(pre.deepest, post.deepest));
         let less = deep.and_then(|(pre, post)| {
             let [pre_gain, post_gain] = [pre.gain()?, post.gain()?];
+            let error = pre.gain_error()?.hypot(post.gain_error()?);
             let runs = [post.shallowest, post.deepest].map(RunLoss::of);
-            Some((post_gain < pre_gain, runs))
+            Some((lower([post_gain, pre_gain], error), runs))
         });
-        let statement = |claim, found: Option<(bool, [RunLoss; 2])>| match found {
-            Some((holds, runs)) => Self { claim, holds: Some(holds), runs: Some(runs) },
+        let statement = |claim, found: Option<(Option<bool>, [RunLoss; 2])>| match found {
+            Some((holds, runs)) => Self { claim, holds, runs: Some(runs) },
             None => Self { claim, holds: None, runs: None },
         };
         vec![
@@ -66,10 +71,11 @@ impl Statement {
         ]
     }
 
-    /// Whether `lower` has the lower loss.
-    fn lower(lower: &Run, higher: &Run) -> Option<(bool, [RunLoss; 2])> {
-        let (low, high) = (lower.validation_loss()?, higher.validation_loss()?);
-        (lower.name != higher.name).then(|| (low < high, [lower, higher].map(RunLoss::of)))
+    /// Whether the loss of `one` is lower than that of `other`, as far as it can be told.
+    fn lower(one: &Run, other: &Run) -> Option<(Option<bool>, [RunLoss; 2])> {
+        let losses = [one.validation_loss()?, other.validation_loss()?];
+        let error = one.validation_error()?.hypot(other.validation_error()?);
+        (one.name != other.name).then(|| (lower(losses, error), [one, other].map(RunLoss::of)))
     }
 
     /// What is stated, as a sentence without its end.
@@ -97,12 +103,19 @@ impl Statement {
         let Some(runs) = &self.runs else {
             return "the runs that would tell are not there".to_owned();
         };
+        let told = if self.holds.is_none() { ", too close to tell or both diverged" } else { "" };
         let text = |run: &RunLoss| match run.validation_loss {
             Some(value) => format!("{} {}", run.run, loss(value)),
             None => format!("{} diverged", run.run),
         };
-        runs.each_ref().map(text).join(", ")
+        format!("{}{told}", runs.each_ref().map(text).join(", "))
     }
+}
+
+/// Whether the first of two numbers is lower, where they lie far enough apart for their `error`.
+fn lower([first, second]: [f64; 2], error: f64) -> Option<bool> {
+    let difference = second - first;
+    (difference.abs() > ERRORS * error).then_some(difference > 0.0) // false of NaN
 }
 
 impl RunLoss {
@@ -136,6 +149,11 @@ impl<'r> Ends<'r> {
     fn gain(&self) -> Option<f64> {
         let [shallow, deep] = [self.shallowest, self.deepest].map(Run::validation_loss);
         let gain = shallow? - deep?;
-        (self.shallowest.name != self.deepest.name && !gain.is_nan()).then_some(gain)
+        (self.shallowest.name != self.deepest.name).then_some(gain)
+    }
+
+    /// Its standard error.
+    fn gain_error(&self) -> Option<f64> {
+        Some(self.shallowest.validation_error()?.hypot(self.deepest.validation_error()?))
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Race {
     pub(crate) data: String,
     /// Questions of `train`, `dev` and `test`.
     pub(crate) questions: [u64; 3],
+    /// Questions of `test` of which the end of the article found no room in the model's window.
+    pub(crate) test_questions_article_cut: u64,
     /// Accuracy of who guesses.
     pub(crate) chance: f64,
     /// The pre-trained models, each fine-tuned from every seed.
@@ -142,6 +144,13 @@ impl Race {
             cautions.push(format!(
                 "{train} questions to learn from, where RACE has 87,866: that a model guesses is \
                  what is to be expected."
+            ));
+        }
+        if self.test_questions_article_cut > 0 {
+            cautions.push(format!(
+                "Of {} of {test} test questions the end of the article finds no room in the model's \
+                 window, and is not read.",
+                self.test_questions_article_cut
             ));
         }
         let error = (CHANCE * (1.0 - CHANCE) / test.max(1) as f64).sqrt();

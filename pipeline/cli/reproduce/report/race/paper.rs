@@ -22,7 +22,7 @@ pub(crate) fn paper_models() -> Vec<PaperModel> {
     let row = |name: &str, megatron, accuracy: [f64; 3]| PaperModel {
         name: name.to_owned(),
         megatron,
-        accuracy: accuracy.map(|percent| percent / 100.0),
+        accuracy: accuracy.map(|percent| (percent * 10.0_f64).round() / 1000.0),
     };
     vec![
         row("RoBERTa", false, [83.2, 86.5, 81.8]),
