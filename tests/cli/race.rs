@@ -54,7 +54,8 @@ fn a_fine_tuned_model_is_told_with_every_question_and_a_guess_is_warned_of() {
 fn several_models_vote() {
     let (dir, runs) = (Dir::new(), Runs::shared());
     let line = "--checkpoint @one --checkpoint @two --data @RACE --split dev";
-    let report = race(&dir, &runs, &format!("{line} --json --items items.jsonl")).success().json();
+    let run = race(&dir, &runs, &format!("{line} --json --items items.jsonl")).success();
+    let report = run.json();
     let results = report["results"].as_array().unwrap();
     let names: Vec<&Value> = results.iter().map(|result| &result["task"]).collect();
     assert_eq!(names, ["race", "race", "race-ensemble"]);
@@ -63,6 +64,12 @@ fn several_models_vote() {
         assert_eq!(member["accuracy"], result["metrics"]["accuracy"]);
     }
     assert!(results[2]["metrics"]["median_member"].is_string());
+    // What is told depends on the number alone; one question is too few for any.
+    let told = "the vote of 2 models is not better than chance (0.25)";
+    let is_better = &results[2]["metrics"]["better_than_chance"];
+    assert_eq!(run.stderr.contains(told), is_better == false, "{}", run.stderr);
+    let of_one = race(&dir, &runs, &format!("{line} --limit 1")).success();
+    assert!(of_one.stderr.contains(told), "{}", of_one.stderr);
     let items = lines_of(&fs::read_to_string(dir.path("items.jsonl")).unwrap());
     assert_eq!(items.len(), 3 * 48);
     let table = race(&dir, &runs, line).success().stdout;
