@@ -8,6 +8,7 @@ use tracing::info;
 
 use crate::config::{EvalPlan, Task};
 use crate::error::EvalError;
+use crate::found_model::FoundModel;
 use crate::identity::ModelIdentity;
 use crate::items::Items;
 use crate::model::EvaluatedModel;
@@ -46,7 +47,15 @@ pub fn evaluate_keeping_scores(
     plan: &EvalPlan,
     observer: &dyn Observer,
 ) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
-    let mut model = EvaluatedModel::open(plan, observer)?;
+    run_all(plan, EvaluatedModel::open(plan, observer)?, observer)
+}
+
+/// Runs the tasks of `plan` on its model.
+fn run_all(
+    plan: &EvalPlan,
+    mut model: EvaluatedModel,
+    observer: &dyn Observer,
+) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
     let ModelIdentity { checkpoint, kind, step, .. } = &model.identity;
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
@@ -73,17 +82,19 @@ pub fn evaluate_keeping_scores(
 ///
 /// # Errors
 ///
-/// As [`evaluate`], for any of the models; [`EvalError::NothingGiven`] where no plan asks questions.
+/// As [`evaluate`], for any of the models; [`EvalError::ModelTwice`] where two plans name one;
+/// [`EvalError::NothingGiven`] where no plan asks questions.
 pub fn evaluate_ensemble_keeping_scores(
     plans: &[EvalPlan],
     observer: &dyn Observer,
 ) -> Result<(EvalReport, Vec<ScoresOnDisk>), EvalError> {
     let start = Instant::now();
     // What is wrong with the last must not be found when the first has been asked.
-    plans.iter().try_for_each(EvalPlan::check_beforehand)?;
+    let models = FoundModel::voters(plans, observer)?;
     let (mut results, mut scores, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for plan in plans {
-        let (report, on_disk) = evaluate_keeping_scores(plan, observer)?;
+    for (plan, model) in plans.iter().zip(models) {
+        let model = EvaluatedModel::of(model, plan, observer)?;
+        let (report, on_disk) = run_all(plan, model, observer)?;
         for result in &report.results {
             if let Some(Items::Choices(items)) = &result.items {
                 members.push(Predictions::of_items(items));

@@ -79,6 +79,29 @@ fn several_models_vote() {
 }
 
 #[test]
+fn one_model_has_one_vote_under_whatever_names() {
+    let (dir, runs) = (Dir::new(), Runs::shared());
+    std::os::unix::fs::symlink(runs.path("one"), dir.path("link")).unwrap();
+    let folder = runs.path("one").join("checkpoints/step-6").canonicalize().unwrap();
+    let first = runs.path("one").display().to_string();
+    for again in ["@one/checkpoints", "@one/checkpoints/step-6", "@one/../one", "link"] {
+        let name = again.replace("@one", &first);
+        let told = format!(
+            "--checkpoint {name}: is the model that --checkpoint {first} names, too ({})",
+            folder.display()
+        );
+        for more in ["", " --out report.json", " --dry-run"] {
+            let line = "--checkpoint @one --checkpoint @two --data @RACE --split dev";
+            let run = race(&dir, &runs, &format!("{line} --checkpoint {again}{more}"));
+            let run = run.refused(2, &told);
+            assert!(!run.stderr.contains("answering"), "{}", run.stderr);
+        }
+    }
+    let left = fs::read_dir(dir.path("")).unwrap().count();
+    assert_eq!(left, 1, "the link alone: nothing was scored");
+}
+
+#[test]
 fn wrong_folders_lines_and_flags_are_refused() {
     let (dir, runs) = (Dir::new(), Runs::shared());
     for (line, told) in [
