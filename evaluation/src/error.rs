@@ -394,6 +394,17 @@ impl From<CorpusError> for EvalError {
 }
 
 impl EvalError {
+    /// Whether it is that an observer asked to stop, whatever heard of it.
+    pub(crate) fn is_stop(&self) -> bool {
+        matches!(
+            self,
+            Self::Stopped
+                | Self::StoppedWithScores { .. }
+                | Self::Corpus(CorpusError::Stopped)
+                | Self::Model(TrainError::Stopped | TrainError::Corpus(CorpusError::Stopped))
+        )
+    }
+
     /// The error of a task that a model of `checkpoint` cannot be asked.
     pub(crate) fn other_model(task: &str, checkpoint: &Path, model: &Architecture) -> Self {
         Self::OtherModel {
