@@ -84,8 +84,8 @@ fn run_all(
 /// # Errors
 ///
 /// As [`evaluate`], for any of the models, and [`EvalError::StoppedWithScores`] also where all scores
-/// that are kept are those of models that were asked before; [`EvalError::ModelTwice`] where two plans name one;
-/// [`EvalError::NothingGiven`] where no plan asks questions.
+/// that are kept are those of models that were asked before; [`EvalError::ModelTwice`] where two
+/// plans name one model; [`EvalError::NothingGiven`] where no plan asks questions.
 pub fn evaluate_ensemble_keeping_scores(
     plans: &[EvalPlan],
     observer: &dyn Observer,
