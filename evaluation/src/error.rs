@@ -46,6 +46,20 @@ pub enum EvalError {
     /// Nothing to evaluate.
     #[error("no task is given; allowed: wikitext103, lambada, validation, race")]
     NoTask,
+    /// One model that would vote twice.
+    #[error(
+        "--checkpoint {}: is the model that --checkpoint {} names, too ({}): each has one vote; give \
+         it once",
+        again.display(), first.display(), folder.display()
+    )]
+    ModelTwice {
+        /// What named it first.
+        first: PathBuf,
+        /// What names it again.
+        again: PathBuf,
+        /// The folder of its checkpoint, without links.
+        folder: PathBuf,
+    },
     /// Something that a measurement needs was not given.
     #[error("no {what} is given: {remedy}")]
     NothingGiven {
@@ -380,6 +394,17 @@ impl From<CorpusError> for EvalError {
 }
 
 impl EvalError {
+    /// Whether it is that an observer asked to stop, whatever heard of it.
+    pub(crate) fn is_stop(&self) -> bool {
+        matches!(
+            self,
+            Self::Stopped
+                | Self::StoppedWithScores { .. }
+                | Self::Corpus(CorpusError::Stopped)
+                | Self::Model(TrainError::Stopped | TrainError::Corpus(CorpusError::Stopped))
+        )
+    }
+
     /// The error of a task that a model of `checkpoint` cannot be asked.
     pub(crate) fn other_model(task: &str, checkpoint: &Path, model: &Architecture) -> Self {
         Self::OtherModel {

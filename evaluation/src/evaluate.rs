@@ -1,5 +1,6 @@
 //! [`evaluate`]: the evaluation loop over tasks.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use corpus::Observer;
@@ -7,7 +8,8 @@ use serde_json::{Map, Value, json};
 use tracing::info;
 
 use crate::config::{EvalPlan, Task};
-use crate::error::EvalError;
+use crate::error::{EvalError, windows_are};
+use crate::found_model::FoundModel;
 use crate::identity::ModelIdentity;
 use crate::items::Items;
 use crate::model::EvaluatedModel;
@@ -46,7 +48,15 @@ pub fn evaluate_keeping_scores(
     plan: &EvalPlan,
     observer: &dyn Observer,
 ) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
-    let mut model = EvaluatedModel::open(plan, observer)?;
+    run_all(plan, EvaluatedModel::open(plan, observer)?, observer)
+}
+
+/// Runs the tasks of `plan` on its model.
+fn run_all(
+    plan: &EvalPlan,
+    mut model: EvaluatedModel,
+    observer: &dyn Observer,
+) -> Result<(EvalReport, ScoresOnDisk), EvalError> {
     let ModelIdentity { checkpoint, kind, step, .. } = &model.identity;
     info!(checkpoint = %checkpoint.display(), ?kind, step, "evaluating");
     let mut results = Vec::with_capacity(plan.tasks.len());
@@ -73,17 +83,25 @@ pub fn evaluate_keeping_scores(
 ///
 /// # Errors
 ///
-/// As [`evaluate`], for any of the models; [`EvalError::NothingGiven`] where no plan asks questions.
+/// As [`evaluate`], for any of the models, and [`EvalError::StoppedWithScores`] also where all scores
+/// that are kept are those of models that were asked before; [`EvalError::ModelTwice`] where two
+/// plans name one model; [`EvalError::NothingGiven`] where no plan asks questions.
 pub fn evaluate_ensemble_keeping_scores(
     plans: &[EvalPlan],
     observer: &dyn Observer,
 ) -> Result<(EvalReport, Vec<ScoresOnDisk>), EvalError> {
     let start = Instant::now();
     // What is wrong with the last must not be found when the first has been asked.
-    plans.iter().try_for_each(EvalPlan::check_beforehand)?;
+    let models =
+        FoundModel::voters(plans, observer).map_err(|error| stopped_with(error, Vec::new()))?;
     let (mut results, mut scores, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for plan in plans {
-        let (report, on_disk) = evaluate_keeping_scores(plan, observer)?;
+    for (plan, model) in plans.iter().zip(models) {
+        let ran = EvaluatedModel::of(model, plan, observer)
+            .and_then(|model| run_all(plan, model, observer));
+        let (report, on_disk) = match ran {
+            Ok(ran) => ran,
+            Err(error) => return Err(stopped_with(error, scores)),
+        };
         for result in &report.results {
             if let Some(Items::Choices(items)) = &result.items {
                 members.push(Predictions::of_items(items));
@@ -102,6 +120,27 @@ pub fn evaluate_ensemble_keeping_scores(
     Ok((EvalReport { results }, scores))
 }
 
+/// The error of a vote that `error` ended when the models before had left `scores`: where it was
+/// stopped, whether another call can go on from what is kept of any model. The file of the last such
+/// model is in the error, and those of the others are told.
+fn stopped_with(error: EvalError, scores: Vec<ScoresOnDisk>) -> EvalError {
+    if !error.is_stop() {
+        return error;
+    }
+    let mut kept: Vec<_> = scores.into_iter().filter_map(ScoresOnDisk::kept).collect();
+    let error = match error {
+        EvalError::StoppedWithScores { .. } => error,
+        _ => match kept.pop() {
+            Some((path, windows)) => EvalError::StoppedWithScores { path, windows },
+            None => EvalError::Stopped,
+        },
+    };
+    for (path, windows) in kept {
+        info!("{}: {} scored, and kept there, too", path.display(), windows_are(windows));
+    }
+    error
+}
+
 /// The scores of an evaluation that has ended, if they are kept. Dropped, they stay for another
 /// process.
 #[must_use = "scores that nobody forgets stay on disk"]
@@ -112,6 +151,13 @@ impl ScoresOnDisk {
     /// None are kept.
     pub(crate) fn none() -> Self {
         Self(None)
+    }
+
+    /// The file in which they stay for another process, and how many there are.
+    fn kept(self) -> Option<(PathBuf, u64)> {
+        let mut log = self.0?;
+        let windows = log.num_windows();
+        (windows > 0).then(|| (log.path().to_owned(), windows))
     }
 
     /// Removes the file that holds them; one with more than the evaluation's limit let it score

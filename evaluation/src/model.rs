@@ -10,13 +10,13 @@ use training::parallel::TokenScore;
 
 use crate::config::{EvalPlan, PartialScores};
 use crate::error::EvalError;
+use crate::found_model::FoundModel;
 use crate::identity::ModelIdentity;
 use crate::kept::{Kept, KeptOfWindow};
 use crate::samples::{Samples, WindowSamples};
 use crate::score_log::ScoreLog;
 use crate::scorer::ModelScorer;
 use crate::scores_of::{ScoresOf, fields_of};
-use crate::weights;
 
 /// A model that scores what it is asked.
 #[derive(Debug)]
@@ -59,11 +59,20 @@ impl EvaluatedModel {
     /// found or is not the one that the model was trained with; when the file of scores belongs to
     /// something else; when `observer`, which hears how far the reading is, asks to stop.
     pub fn open(plan: &EvalPlan, observer: &dyn Observer) -> Result<Self, EvalError> {
-        plan.check_beforehand()?;
-        let weights = weights::open(&plan.checkpoint, observer)?;
-        let identity = weights::identity(&weights)?;
-        plan.check_here(&identity.architecture)?;
-        identity.architecture.check_tensor_parallel(plan.tensor_parallel_size.get())?;
+        Self::of(FoundModel::open(plan, observer)?, plan, observer)
+    }
+
+    /// The model that was found for `plan`, with the file in which its scores are kept.
+    ///
+    /// # Errors
+    ///
+    /// When the file of scores belongs to something else, or the model does not get on its ranks.
+    pub(crate) fn of(
+        model: FoundModel,
+        plan: &EvalPlan,
+        observer: &dyn Observer,
+    ) -> Result<Self, EvalError> {
+        let FoundModel { identity, weights } = model;
         let log = open_log(plan, &weights, &identity, observer)?;
         let (ranks, copies) = (plan.tensor_parallel_size, plan.data_parallel_size);
         let scorer = ModelScorer::new(&identity.architecture, weights, ranks, copies)?;

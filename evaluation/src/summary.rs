@@ -8,8 +8,8 @@ use training::architecture::Architecture;
 
 use crate::config::EvalPlan;
 use crate::error::EvalError;
+use crate::found_model::FoundModel;
 use crate::identity::CheckpointKind;
-use crate::weights;
 
 /// What a plan amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,11 +71,13 @@ impl EvalPlan {
     /// What [`evaluate`](crate::evaluate()) would find wrong before it runs the model, or that
     /// `observer` asks to stop.
     pub fn summary(&self, observer: &dyn Observer) -> Result<EvalSummary, EvalError> {
-        self.check_beforehand()?;
-        let model = weights::identity(&weights::open(&self.checkpoint, observer)?)?;
-        self.check_here(&model.architecture)?;
+        self.summary_of(FoundModel::open(self, observer)?)
+    }
+
+    /// What the plan amounts to on its model.
+    fn summary_of(&self, model: FoundModel) -> Result<EvalSummary, EvalError> {
+        let model = model.identity;
         let ranks = self.tensor_parallel_size.get();
-        model.architecture.check_tensor_parallel(ranks)?;
         let tasks = self.tasks.iter().map(|task| task.summary(&model, self));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let positions: usize = tasks.iter().map(|task| task.token_positions).sum();
@@ -94,4 +96,18 @@ impl EvalPlan {
             micro_batch_size: self.micro_batch_size.get(),
         })
     }
+}
+
+/// What the plans amount to whose models vote, each in turn.
+///
+/// # Errors
+///
+/// What [`evaluate_ensemble_keeping_scores`](crate::evaluate_ensemble_keeping_scores) would find
+/// wrong before it runs a model, or that `observer` asks to stop.
+pub fn summary_of_ensemble(
+    plans: &[EvalPlan],
+    observer: &dyn Observer,
+) -> Result<Vec<EvalSummary>, EvalError> {
+    let models = FoundModel::voters(plans, observer)?;
+    plans.iter().zip(models).map(|(plan, model)| plan.summary_of(model)).collect()
 }

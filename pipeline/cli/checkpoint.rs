@@ -50,9 +50,11 @@ enum CheckpointCommand {
     },
     /// Write a checkpoint's model and tokenizer for other programs.
     ///
-    /// The folder has model.safetensors with the true vocabulary and the tied head once,
-    /// config.json, generation_config.json, tokenizer.json and tokenizer_config.json, and for
-    /// byte-level BPE vocab.json and merges.txt: what GPT2LMHeadModel.from_pretrained reads.
+    /// The folder has model.safetensors with the true vocabulary and a tied head once, config.json,
+    /// tokenizer.json and tokenizer_config.json, of a GPT-2 generation_config.json, for byte-level
+    /// BPE vocab.json and merges.txt, and for BERT's WordPiece vocab.txt. It is what from_pretrained
+    /// reads: of GPT2LMHeadModel for a GPT-2; of a BERT as it is trained, of BertForPreTraining or
+    /// MegatronBertForPreTraining, and fine-tuned on RACE of the ForMultipleChoice of either.
     Export {
         /// Folder to write, in Hugging Face's form.
         #[arg(long, value_name = "DIR")]
@@ -63,10 +65,12 @@ enum CheckpointCommand {
         #[arg(long)]
         overwrite: bool,
     },
-    /// Make a checkpoint of a GPT-2 in Hugging Face's form: to evaluate, or to begin a run with.
+    /// Make a checkpoint of a GPT-2 or a BERT in Hugging Face's form: to evaluate, or to begin a run
+    /// with.
     ///
-    /// Weights are safetensors in one file or several, as F32, F16 or BF16, their names with or
-    /// without `transformer.`. What the model asks for and this program does not do is refused by
+    /// Weights are safetensors in one file or several, as F32, F16 or BF16, those of a GPT-2 with or
+    /// without `transformer.` in their names; a BERT is a ForPreTraining or a ForMultipleChoice,
+    /// with all its heads. What the model asks for and this program does not do is refused by
     /// name. The checkpoint has no state of training: begin a run with it by --init-from.
     Import {
         /// Folder with config.json and weights.
@@ -74,7 +78,8 @@ enum CheckpointCommand {
         from: PathBuf,
         /// Checkpoint folder to write.
         out: PathBuf,
-        /// Tokenizer where the folder has none, or another: gpt2, or the path of a tokenizer.json.
+        /// Tokenizer where the folder has none, or another: gpt2, bert, or the path of a
+        /// tokenizer.json.
         #[arg(long, value_name = "NAME")]
         tokenizer: Option<String>,
         /// Replace OUT if it holds an earlier import.

@@ -54,7 +54,8 @@ fn a_fine_tuned_model_is_told_with_every_question_and_a_guess_is_warned_of() {
 fn several_models_vote() {
     let (dir, runs) = (Dir::new(), Runs::shared());
     let line = "--checkpoint @one --checkpoint @two --data @RACE --split dev";
-    let report = race(&dir, &runs, &format!("{line} --json --items items.jsonl")).success().json();
+    let run = race(&dir, &runs, &format!("{line} --json --items items.jsonl")).success();
+    let report = run.json();
     let results = report["results"].as_array().unwrap();
     let names: Vec<&Value> = results.iter().map(|result| &result["task"]).collect();
     assert_eq!(names, ["race", "race", "race-ensemble"]);
@@ -63,12 +64,41 @@ fn several_models_vote() {
         assert_eq!(member["accuracy"], result["metrics"]["accuracy"]);
     }
     assert!(results[2]["metrics"]["median_member"].is_string());
+    // What is told depends on the number alone; one question is too few for any.
+    let told = "the vote of 2 models is not better than chance (0.25)";
+    let is_better = &results[2]["metrics"]["better_than_chance"];
+    assert_eq!(run.stderr.contains(told), is_better == false, "{}", run.stderr);
+    let of_one = race(&dir, &runs, &format!("{line} --limit 1")).success();
+    assert!(of_one.stderr.contains(told), "{}", of_one.stderr);
     let items = lines_of(&fs::read_to_string(dir.path("items.jsonl")).unwrap());
     assert_eq!(items.len(), 3 * 48);
     let table = race(&dir, &runs, line).success().stdout;
     assert!(table.contains("race-ensemble (protocol megatron)"), "{table}");
     let plan = race(&dir, &runs, &format!("{line} --dry-run --json")).success().json();
     assert_eq!(plan["models"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn one_model_has_one_vote_under_whatever_names() {
+    let (dir, runs) = (Dir::new(), Runs::shared());
+    std::os::unix::fs::symlink(runs.path("one"), dir.path("link")).unwrap();
+    let folder = runs.path("one").join("checkpoints/step-6").canonicalize().unwrap();
+    let first = runs.path("one").display().to_string();
+    for again in ["@one/checkpoints", "@one/checkpoints/step-6", "@one/../one", "link"] {
+        let name = again.replace("@one", &first);
+        let told = format!(
+            "--checkpoint {name}: is the model that --checkpoint {first} names, too ({})",
+            folder.display()
+        );
+        for more in ["", " --out report.json", " --dry-run"] {
+            let line = "--checkpoint @one --checkpoint @two --data @RACE --split dev";
+            let run = race(&dir, &runs, &format!("{line} --checkpoint {again}{more}"));
+            let run = run.refused(2, &told);
+            assert!(!run.stderr.contains("answering"), "{}", run.stderr);
+        }
+    }
+    let left = fs::read_dir(dir.path("")).unwrap().count();
+    assert_eq!(left, 1, "the link alone: nothing was scored");
 }
 
 #[test]

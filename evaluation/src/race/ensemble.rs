@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use corpus::race::OPTIONS;
 use serde::Serialize;
+use tracing::warn;
 
 use super::metrics::{Counts, told};
 use super::{CHANCE, ENSEMBLE, ENSEMBLE_NAME, LETTERS, LevelAccuracy, Prediction, Predictions};
@@ -148,6 +149,8 @@ impl Ensemble {
 
     /// The vote as a result among those of its members, whose counts are `counts`.
     pub(crate) fn result(&self, counts: Counts, partial: bool, seconds: f64) -> TaskResult {
+        let metrics = EnsembleMetrics::new(self);
+        self.warn_if_guessing(&metrics, &counts);
         let settings = EnsembleSettings {
             vote: "the mean of the models' probabilities, question by question; of equal ones the \
                    first option",
@@ -155,12 +158,7 @@ impl Ensemble {
                      lower of two",
             models: self.members.iter().map(|member| member.model.clone()).collect(),
         };
-        let findings = Findings {
-            protocol: "megatron",
-            metrics: EnsembleMetrics::new(self),
-            counts,
-            settings,
-        };
+        let findings = Findings { protocol: "megatron", metrics, counts, settings };
         TaskResult {
             task: ENSEMBLE_NAME.to_owned(),
             measured: report::Measured::RaceEnsemble(Box::new(findings)),
@@ -168,6 +166,21 @@ impl Ensemble {
             seconds,
             items: Some(Items::Choices(self.items())),
         }
+    }
+
+    /// Warns of a vote that shows nothing that the models have learned, as of each of them.
+    fn warn_if_guessing(&self, metrics: &EnsembleMetrics, counts: &Counts) {
+        if metrics.better_than_chance {
+            return;
+        }
+        warn!(
+            task = ENSEMBLE_NAME,
+            accuracy = metrics.accuracy,
+            questions = counts.questions,
+            "the vote of {} models is not better than chance ({CHANCE}): within two standard errors \
+             of a guess among four answers",
+            self.members.len()
+        );
     }
 
     fn items(&self) -> Vec<ChoiceScore> {

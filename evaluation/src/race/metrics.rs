@@ -53,9 +53,9 @@ pub struct Counts {
     /// Articles of high school that they are on.
     pub high_articles: usize,
     /// Questions of middle school of which a row had no room for the end of the article.
-    pub middle_articles_cut: usize,
+    pub middle_questions_article_cut: usize,
     /// Questions of high school of which a row had no room for the end of the article.
-    pub high_articles_cut: usize,
+    pub high_questions_article_cut: usize,
     /// Questions that are cut at their end, with one of their options or more.
     pub questions_cut: usize,
 }
@@ -115,8 +115,8 @@ impl Counts {
             high: high.questions,
             middle_articles: middle.articles,
             high_articles: high.articles,
-            middle_articles_cut: middle.articles_cut,
-            high_articles_cut: high.articles_cut,
+            middle_questions_article_cut: middle.questions_article_cut,
+            high_questions_article_cut: high.questions_article_cut,
             questions_cut: middle.questions_cut + high.questions_cut,
         }
     }

@@ -45,7 +45,7 @@ pub(super) struct LevelCounts {
     pub(super) questions: usize,
     pub(super) articles: usize,
     /// Questions whose article was cut.
-    pub(super) articles_cut: usize,
+    pub(super) questions_article_cut: usize,
     /// Questions that were cut themselves.
     pub(super) questions_cut: usize,
 }
@@ -160,7 +160,7 @@ impl QuestionSet {
             counts.questions += 1;
             counts.articles +=
                 usize::from(last.replace(question.article) != Some(question.article));
-            counts.articles_cut += usize::from(question.is_article_cut);
+            counts.questions_article_cut += usize::from(question.is_article_cut);
             counts.questions_cut += usize::from(question.is_cut);
         }
         counts

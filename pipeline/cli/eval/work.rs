@@ -3,7 +3,7 @@
 use evaluation::contamination::{self, ContaminationPlan, ContaminationSummary};
 use evaluation::{
     EvalError, EvalPlan, EvalReport, EvalSummary, ScoresOnDisk, evaluate_ensemble_keeping_scores,
-    evaluate_keeping_scores,
+    evaluate_keeping_scores, summary_of_ensemble,
 };
 use serde::Serialize;
 
@@ -35,15 +35,14 @@ impl Work {
     /// What it would do, without doing it.
     pub(super) fn summary(&self, progress: &Progress) -> Result<WorkSummary, EvalError> {
         let (contamination, scoring, models) = match self {
-            Self::Scoring(plan) => (None, Some(plan), &[][..]),
-            Self::Ensemble(plans) => (None, None, &plans[..]),
+            Self::Scoring(plan) => (None, Some(plan), Vec::new()),
+            Self::Ensemble(plans) => (None, None, summary_of_ensemble(plans, progress)?),
             Self::Contamination(plan, scoring) => {
-                (Some(plan.summary(progress)?), scoring.as_ref(), &[][..])
+                (Some(plan.summary(progress)?), scoring.as_ref(), Vec::new())
             }
         };
         let scoring = scoring.map(|plan| plan.summary(progress)).transpose()?;
-        let models = models.iter().map(|plan| plan.summary(progress));
-        Ok(WorkSummary { contamination, scoring, models: models.collect::<Result<_, _>>()? })
+        Ok(WorkSummary { contamination, scoring, models })
     }
 
     /// Does it. Scores are to be forgotten when the report is written.

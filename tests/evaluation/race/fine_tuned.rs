@@ -172,3 +172,27 @@ fn stopped_vote_goes_on_from_the_answers_of_all_models() {
     assert_eq!(numbers(&report), numbers(&expected));
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn vote_that_is_stopped_between_two_models_tells_what_it_goes_on_from() {
+    let runs = Runs::shared();
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str| place.path().join(format!("{name}.partial"));
+    let plan = |name: &str| EvalPlan {
+        partial_scores: PartialScores::File { path: file(name), replace: false },
+        ..runs.plan(name)
+    };
+    let plans = [plan("one"), plan("two")];
+    let before = vote(&plans, &Watch::until(0)).unwrap_err();
+    assert!(matches!(before, EvalError::Stopped), "{before}");
+    let error = vote(&plans, &Watch::until(48)).unwrap_err();
+    match &error {
+        EvalError::StoppedWithScores { path, windows: 48 } => assert_eq!(*path, file("one")),
+        other => panic!("{other}"),
+    }
+    assert!(error.to_string().contains("the same command goes on from there"), "{error}");
+    assert!(file("one").is_file() && !file("two").exists());
+    let going_on = Watch::default();
+    vote(&plans, &going_on).unwrap();
+    assert_eq!(going_on.counts(), (48, 48));
+}

@@ -62,7 +62,7 @@ fn numbers_have_the_names_that_tools_read() {
     for name in ["accuracy", "middle_accuracy", "high_accuracy", "stderr", "chance", "loss"] {
         assert!(json["metrics"][name].is_number(), "{name}: {json}");
     }
-    for name in ["questions", "middle", "high", "middle_articles_cut", "questions_cut"] {
+    for name in ["questions", "middle", "high", "middle_questions_article_cut", "questions_cut"] {
         assert!(json["counts"][name].is_u64(), "{name}: {json}");
     }
     assert_eq!((&json["task"], &json["settings"]["split"]), (&json!("made"), &json!("dev")));
@@ -119,7 +119,7 @@ fn what_finds_no_room_is_counted_and_every_blank_is_filled() {
     folder.write("high", 9, &long);
     let result = folder.answered(Chooser, 24, &layout(4, 1, 1));
     let counts = measured(&result).counts;
-    assert_eq!((counts.middle_articles_cut, counts.high_articles_cut), (0, 2));
+    assert_eq!((counts.middle_questions_article_cut, counts.high_questions_article_cut), (0, 2));
     // In a window of 24 tokens a question has at most 20 of them.
     assert_eq!((counts.questions_cut, measured(&result).settings.max_question_tokens), (1, 20));
     // Two blanks hold the word twice, and the chooser sees it; of the other the options are cut off.
