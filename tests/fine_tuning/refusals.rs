@@ -133,7 +133,7 @@ fn length_is_written_once() {
     let parts = ["schedule.warmup_steps = not given: give it, or finetune.race.warmup_share"];
     refused(config(neither), |_| {}, &parts);
     for (epochs, share, part) in [
-        (0.0, 0.1, "finetune.race.epochs = 0: must be above 0"),
+        (0.0, 0.1, "finetune.race.epochs = 0: must be a number above 0"),
         (f64::INFINITY, 0.1, "finetune.race.epochs = inf"),
         (1.0, 1.5, "finetune.race.warmup_share = 1.5: must lie between 0 and 1"),
     ] {
